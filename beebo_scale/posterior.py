@@ -1,0 +1,361 @@
+r"""One posterior for every surrogate.
+
+Exact GP, LOVE, SGPR and SVGP all have the same form over a set of centers Z (training rows or inducing points):
+
+    mean(x)  = m(x) + k(x, Z) alpha
+    F(x)     = k(x, Z) R                                 features, one row of length r for each x
+    C(x, x') = k(x, x') - F(x) F(x')' + [F(x) S][F(x') S]'
+
+`R` (the down-root) takes away what the data explain; `S` (the up-root, written in feature space, so that the up-root
+over the centers is U = R S) gives back what a sparse surrogate does not know. Exact GP: R = L^-T with
+L L' = K + Sigma and no S. LOVE: R R' ~ (K + Sigma)^-1 from below and no S. Whitened SVGP and SGPR: R = L^-T with
+L L' = K_ZZ and S = chol of the whitened variational covariance.
+
+Surrogates build a `Posterior`; everything else reads it. Shapes: n centers, r rank, u columns of S, q batch points.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, Protocol
+
+import torch
+from gpytorch.kernels import Kernel
+from torch import Tensor
+
+
+class Root(Protocol):
+    """The down-root R (n x r), known by what it does."""
+
+    @property
+    def rank(self) -> int:
+        """Number of columns r."""
+        ...
+
+    def features(self, K: Tensor) -> Tensor:
+        """K R for K (p x n): p x r."""
+        ...
+
+    def expand(self, B: Tensor) -> Tensor:
+        """R B for B (r x c): n x c."""
+        ...
+
+    def extend(self, B: Tensor, L: Tensor) -> Root:
+        """The root [[R, -R B' L^-T], [0, L^-T]] for B (q x r) and lower triangular L (q x q)."""
+        ...
+
+    def to(self, *args: Any, **kwargs: Any) -> Root:
+        """The same root with another dtype or on another device."""
+        ...
+
+
+@dataclass(frozen=True)
+class DenseRoot:
+    """R kept as an n x r matrix."""
+
+    R: Tensor
+
+    @property
+    def rank(self) -> int:
+        """Number of columns r."""
+        return self.R.shape[-1]
+
+    def features(self, K: Tensor) -> Tensor:
+        """K R."""
+        return K @ self.R
+
+    def expand(self, B: Tensor) -> Tensor:
+        """R B."""
+        return self.R @ B
+
+    def extend(self, B: Tensor, L: Tensor) -> DenseRoot:
+        """[[R, -R B' L^-T], [0, L^-T]]."""
+        eye = torch.eye(L.shape[-1], dtype=L.dtype, device=L.device)
+        L_invT = torch.linalg.solve_triangular(L, eye, upper=False).mT  # q x q
+        right = torch.cat([-self.R @ (B.mT @ L_invT), L_invT])  # (n + q) x q
+        left = torch.cat([self.R, self.R.new_zeros(L.shape[-1], self.rank)])  # (n + q) x r
+        return DenseRoot(torch.cat([left, right], dim=-1))
+
+    def to(self, *args: Any, **kwargs: Any) -> DenseRoot:
+        """The same root with another dtype or on another device."""
+        return DenseRoot(self.R.to(*args, **kwargs))
+
+
+@dataclass(frozen=True)
+class CholeskyRoot:
+    """R = L^-T for a lower triangular L (n x n): products are triangular solves, half the work of R itself."""
+
+    L: Tensor
+
+    @property
+    def rank(self) -> int:
+        """Number of columns r = n."""
+        return self.L.shape[-1]
+
+    def features(self, K: Tensor) -> Tensor:
+        """K L^-T."""
+        return torch.linalg.solve_triangular(self.L, K.mT, upper=False).mT
+
+    def expand(self, B: Tensor) -> Tensor:
+        """L^-T B."""
+        return torch.linalg.solve_triangular(self.L.mT, B, upper=True)
+
+    def extend(self, B: Tensor, L: Tensor) -> CholeskyRoot:
+        """[[L_0, 0], [B, L]], whose inverse transpose is [[R, -R B' L^-T], [0, L^-T]]."""
+        top = torch.cat([self.L, self.L.new_zeros(self.rank, L.shape[-1])], dim=-1)
+        return CholeskyRoot(torch.cat([top, torch.cat([B, L], dim=-1)]))
+
+    def to(self, *args: Any, **kwargs: Any) -> CholeskyRoot:
+        """The same root with another dtype or on another device."""
+        return CholeskyRoot(self.L.to(*args, **kwargs))
+
+
+class Noise(Protocol):
+    """Measurement noise sigma^2(x): ... q x d -> ... q."""
+
+    def __call__(self, X: Tensor) -> Tensor:
+        """Variance of a measurement at each point."""
+        ...
+
+    def to(self, *args: Any, **kwargs: Any) -> Noise:
+        """The same noise with another dtype or on another device."""
+        ...
+
+
+@dataclass(frozen=True)
+class Posterior:
+    """A Gaussian process posterior as an immutable cache, differentiable in x only.
+
+    Attributes:
+        kernel: prior covariance k, a gpytorch kernel with frozen parameters.
+        prior_mean: prior mean m, ... q x d -> ... q (a gpytorch mean).
+        centers: Z, n x d.
+        weights: alpha, n.
+        down: R, n x r.
+        up: S, r x u, or None.
+        noise: sigma^2(x) of a new measurement, ... q x d -> ... q.
+    """
+
+    kernel: Kernel
+    prior_mean: Callable[[Tensor], Tensor]
+    centers: Tensor
+    weights: Tensor
+    down: Root
+    noise: Noise
+    up: Tensor | None = None
+
+    @property
+    def rank(self) -> int:
+        """Number of features r."""
+        return self.down.rank
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """Number format of the cache."""
+        return self.centers.dtype
+
+    @property
+    def device(self) -> torch.device:
+        """Where the cache lies."""
+        return self.centers.device
+
+    @cached_property
+    def amplitude(self) -> float:
+        """Prior variance A: the mean of k(z, z) over the centers (paper, section on the temperature)."""
+        return float(self.kernel(self.centers, diag=True).mean())
+
+    def mean(self, X: Tensor) -> Tensor:
+        """Posterior mean m(x) + k(x, Z) alpha.
+
+        Args:
+            X: ... q x d.
+
+        Returns:
+            ... q.
+        """
+        return self._mean(X, self._cross(X))
+
+    def covar(self, X: Tensor) -> Tensor:
+        """Posterior covariance of the latent function (no measurement noise).
+
+        Args:
+            X: ... q x d.
+
+        Returns:
+            ... q x q.
+        """
+        return self._covar(X, self._features(X, self._cross(X)))
+
+    def variance(self, X: Tensor) -> Tensor:
+        """The diagonal of `covar` without forming it.
+
+        Args:
+            X: ... q x d.
+
+        Returns:
+            ... q, never below zero.
+        """
+        return self._variance(X, self._features(X, self._cross(X)))
+
+    def mean_and_covar(self, X: Tensor) -> tuple[Tensor, Tensor]:
+        """`mean` (... q) and `covar` (... q x q) from one evaluation of k(X, Z)."""
+        K = self._cross(X)
+        return self._mean(X, K), self._covar(X, self._features(X, K))
+
+    def mean_and_variance(self, X: Tensor) -> tuple[Tensor, Tensor]:
+        """`mean` and `variance` (both ... q) from one evaluation of k(X, Z)."""
+        K = self._cross(X)
+        return self._mean(X, K), self._variance(X, self._features(X, K))
+
+    def features(self, X: Tensor) -> Tensor:
+        """F(x) = k(x, Z) R: all that the covariance between two points needs beside the prior.
+
+        Args:
+            X: ... q x d.
+
+        Returns:
+            ... q x r.
+        """
+        return self._features(X, self._cross(X))
+
+    def cross_covar(self, X1: Tensor, F1: Tensor, X2: Tensor, F2: Tensor) -> Tensor:
+        """Posterior covariance between two sets of points whose features are known.
+
+        Args:
+            X1, X2: p x d and q x d.
+            F1, F2: their `features`, p x r and q x r.
+
+        Returns:
+            p x q.
+        """
+        C = gram(self.kernel, X1, X2) - F1 @ F2.mT
+        return C if self.up is None else C + (F1 @ self.up) @ (F2 @ self.up).mT
+
+    def augment(self, X: Tensor, noise: Tensor | float | None = None, Y: Tensor | None = None) -> Posterior:
+        """This posterior conditioned on measurements at X; exact conditioning, O(n r q + q^3).
+
+            Z <- [Z; X]   R <- [[R, -P L^-T], [0, L^-T]]   S <- [S; 0]     with L L' = C(X, X) + Sigma
+            alpha <- [alpha; 0] + R_new L^-1 (y - mean(X))                 P = R (1 - S S') F(X)'
+
+        Args:
+            X: q x d points.
+            noise: their variance, a number or q; None takes the posterior's own `noise(X)`.
+            Y: measured values, q; None conditions the covariance only and leaves the mean.
+
+        Raises:
+            ValueError: X is no matrix, shapes disagree, or C + Sigma is not positive definite.
+        """
+        if X.dim() != 2 or X.shape[-1] != self.centers.shape[-1]:
+            raise ValueError(f"augment takes q x {self.centers.shape[-1]} points, got shape {tuple(X.shape)}")
+        X = X.detach().to(self.centers)
+        sigma2 = self.noise(X).detach() if noise is None else torch.as_tensor(noise).to(self.centers)
+        if sigma2.dim() > 0 and sigma2.shape != X.shape[:-1]:
+            raise ValueError(f"noise is a number or one for each of {len(X)} points, got {tuple(sigma2.shape)}")
+        with torch.no_grad():
+            F = self.features(X)  # q x r
+            C = self._covar(X, F)  # q x q
+            L = _cholesky(C + torch.diag_embed(sigma2.expand(len(X))))
+            B = F if self.up is None else F - (F @ self.up) @ self.up.mT  # q x r
+            down = self.down.extend(B, L)
+            up = None if self.up is None else torch.cat([self.up, self.up.new_zeros(len(X), self.up.shape[-1])])
+            weights = torch.cat([self.weights, self.weights.new_zeros(len(X))])
+            if Y is not None:
+                residual = Y.detach().to(self.centers).reshape(-1, 1) - self.mean(X).unsqueeze(-1)  # q x 1
+                z = torch.linalg.solve_triangular(L, residual, upper=False)  # q x 1
+                new = torch.cat([z.new_zeros(self.rank, 1), z])  # (r + q) x 1
+                weights = weights + down.expand(new).squeeze(-1)
+        return replace(self, centers=torch.cat([self.centers, X]), weights=weights, down=down, up=up)
+
+    def compress(self, rank: int) -> Posterior:
+        """This posterior with `rank` features: those that explain most variance at the centers.
+
+        R <- R V with V the leading eigenvectors of F(Z)' F(Z). V has orthonormal columns, so R V V' R' <= R R': the
+        covariance, and with it the information gain, can only grow. The mean is untouched. O(n^2 r). With an up-root,
+        1 - S S' = T T' - T_ T_' is split by sign, R T is compressed, and the (rare) directions T_ in which the
+        posterior knows less than the prior are all kept, as extra features.
+
+        Raises:
+            ValueError: rank < 1.
+        """
+        if rank < 1:
+            raise ValueError(f"a rank is at least 1, got {rank}")
+        if rank >= self.rank:
+            return self
+        with torch.no_grad():
+            moment = self.centers.new_zeros(self.rank, self.rank)  # F(Z)' F(Z), r x r
+            for Z in self.centers.split(1024):  # in chunks: no n x n matrix beside the root
+                F = self.features(Z)
+                moment += F.mT @ F
+            if self.up is None:
+                return replace(self, down=DenseRoot(self.down.expand(_leading(moment, rank))))
+            eye = torch.eye(self.rank, dtype=self.dtype, device=self.device)
+            g, Q = torch.linalg.eigh(eye - self.up @ self.up.mT)
+            T = Q[:, g > 0] * g[g > 0].sqrt()
+            T_ = Q[:, g < 0] * g[g < 0].neg().sqrt()
+            V = T @ _leading(T.mT @ moment @ T, rank)
+            down = DenseRoot(self.down.expand(torch.cat([V, T_], dim=-1)))
+            eye_ = torch.eye(T_.shape[-1], dtype=self.dtype, device=self.device)
+            up = torch.cat([eye_.new_zeros(V.shape[-1], T_.shape[-1]), 2**0.5 * eye_])  # -1 + 2 = +1 on T_
+        return replace(self, down=down, up=up if T_.shape[-1] else None)
+
+    def to(self, *args: Any, **kwargs: Any) -> Posterior:
+        """The same posterior with another dtype or on another device (arguments as in `torch.Tensor.to`)."""
+        return replace(
+            self,
+            kernel=copy.deepcopy(self.kernel).to(*args, **kwargs),
+            prior_mean=copy.deepcopy(self.prior_mean).to(*args, **kwargs),
+            centers=self.centers.to(*args, **kwargs),
+            weights=self.weights.to(*args, **kwargs),
+            down=self.down.to(*args, **kwargs),
+            noise=self.noise.to(*args, **kwargs),
+            up=None if self.up is None else self.up.to(*args, **kwargs),
+        )
+
+    def _cross(self, X: Tensor) -> Tensor:
+        """k(X, Z) with all batches in one matrix, as all share the centers: ... q x d -> p x n, p = product(...) q."""
+        if X.dim() < 2 or X.shape[-1] != self.centers.shape[-1]:
+            raise ValueError(f"points come as ... x q x {self.centers.shape[-1]}, got shape {tuple(X.shape)}")
+        return gram(self.kernel, X.reshape(-1, X.shape[-1]), self.centers)
+
+    def _features(self, X: Tensor, K: Tensor) -> Tensor:
+        return self.down.features(K).reshape(*X.shape[:-1], self.rank)
+
+    def _mean(self, X: Tensor, K: Tensor) -> Tensor:
+        return self.prior_mean(X) + (K @ self.weights).reshape(X.shape[:-1])
+
+    def _covar(self, X: Tensor, F: Tensor) -> Tensor:
+        C = gram(self.kernel, X, X) - F @ F.mT
+        if self.up is None:
+            return C
+        G = F @ self.up
+        return C + G @ G.mT
+
+    def _variance(self, X: Tensor, F: Tensor) -> Tensor:
+        v = self.kernel(X, diag=True) - F.square().sum(-1)
+        if self.up is not None:
+            v = v + (F @ self.up).square().sum(-1)
+        return v.clamp_min(0.0)  # a variance; rounding may leave it a few ulp below zero at a noiseless center
+
+
+def gram(kernel: Kernel, X1: Tensor, X2: Tensor) -> Tensor:
+    """k(X1, X2) as a dense matrix: ... p x d, ... q x d -> ... p x q."""
+    return kernel(X1, X2).to_dense()
+
+
+def _leading(M: Tensor, rank: int) -> Tensor:
+    """The `rank` leading eigenvectors of a symmetric matrix."""
+    return torch.linalg.eigh(M).eigenvectors[:, -rank:]
+
+
+def _cholesky(A: Tensor) -> Tensor:
+    """Cholesky without jitter, which would enter C and bias the information gain."""
+    L, info = torch.linalg.cholesky_ex(A)
+    if info.any():
+        raise ValueError(
+            "C + Sigma is not positive definite in this number format: the points repeat each other and the noise "
+            "variance is too small for it; raise the noise variance or use float64"
+        )
+    return L
