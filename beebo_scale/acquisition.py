@@ -57,7 +57,7 @@ class BatchedEnergyEntropy(AcquisitionFunction):
     def set_X_pending(self, X_pending: Tensor | None = None) -> None:
         """Condition the covariance on points that are being measured (p x d), or on none."""
         self.X_pending = X_pending
-        self._conditioned = self.posterior if X_pending is None else self.posterior.augment(X_pending)
+        self.conditioned = self.posterior if X_pending is None else self.posterior.augment(X_pending)
 
     @t_batch_mode_transform()
     def forward(self, X: Tensor) -> Tensor:
@@ -69,8 +69,8 @@ class BatchedEnergyEntropy(AcquisitionFunction):
         Returns:
             b.
         """
-        mean, covar = self._conditioned.mean_and_covar(X)  # b x q, b x q x q
+        mean, covar = self.conditioned.mean_and_covar(X)  # b x q, b x q x q
         energy = self.energy(self.sign * mean, covar, self.posterior.amplitude)
         if self.temperature == 0.0:
             return energy
-        return energy + self.temperature * information_gain(covar, self._conditioned.noise(X))
+        return energy + self.temperature * information_gain(covar, self.conditioned.noise(X))

@@ -1,0 +1,67 @@
+"""Measured rows as the Gaussian process sees them, with exact replicates merged."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+
+@dataclass(frozen=True)
+class Observations:
+    """Distinct inputs and what was measured there.
+
+    n_i measurements of one input with variance sigma^2 say about f exactly what their mean with variance
+    sigma^2 / n_i says; what they say about sigma^2 beyond that is in their scatter.
+
+    Attributes:
+        X: n x d distinct inputs, in order of first appearance.
+        y: n means, standardised units.
+        noise: n known variances of those means, or None if the noise is to be learned.
+        count: n measurements behind each mean.
+        scatter: sum over inputs and replicates of (y_ij - mean_i)^2.
+    """
+
+    X: Tensor
+    y: Tensor
+    noise: Tensor | None
+    count: Tensor
+    scatter: float
+
+    def __len__(self) -> int:
+        return len(self.X)
+
+    def take(self, rows: Tensor) -> Observations:
+        """A subset of the inputs; the scatter goes in proportion to the replicates that are kept."""
+        spare, kept = (self.count - 1).sum(), (self.count[rows] - 1).sum()
+        noise = None if self.noise is None else self.noise[rows]
+        scatter = self.scatter * float(kept / spare) if spare > 0 else 0.0
+        return Observations(self.X[rows], self.y[rows], noise, self.count[rows], scatter)
+
+
+def merge_replicates(X: Tensor, y: Tensor, noise: Tensor | None = None) -> Observations:
+    """Merge rows with identical inputs.
+
+    Args:
+        X: N x d inputs.
+        y: N measured values.
+        noise: N known variances, or None. Known variances weigh the mean: precision sum_j 1 / noise_j.
+    """
+    _, inverse = torch.unique(X, dim=0, return_inverse=True)  # N, group of each row
+    first = torch.full((int(inverse.max()) + 1,), len(X)).scatter_reduce(0, inverse, torch.arange(len(X)), "amin")
+    order = first.argsort()  # groups by first appearance
+    group = order.argsort()[inverse]  # N
+    n = len(first)
+    add = lambda values: X.new_zeros(n).index_add(0, group, values)  # noqa: E731  sum over each group
+    precision = torch.ones_like(y) if noise is None else noise.reciprocal()
+    total = add(precision)  # n
+    mean = add(precision * y) / total  # n
+    scatter = float((y - mean[group]).square().sum()) if noise is None else 0.0
+    return Observations(
+        X=X[first[order]],
+        y=mean,
+        noise=None if noise is None else total.reciprocal(),
+        count=add(torch.ones_like(y)),
+        scatter=scatter,
+    )
