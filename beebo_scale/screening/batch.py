@@ -1,0 +1,148 @@
+"""Writing results so that a reader never sees half a file."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import secrets
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from beebo_scale.errors import InputError
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+BATCH_SUFFIXES = (".csv.gz", ".csv", ".parquet")
+
+
+@dataclass(frozen=True, eq=False)
+class Batch:
+    """The proposed experiments.
+
+    Attributes:
+        frame: columns rank, <id>, <features>, mean, std, gain; best first.
+        run: what the run file holds (plain JSON types): configuration, seed, timings and the like.
+    """
+
+    frame: pd.DataFrame
+    run: dict[str, Any]
+
+    def write(self, path: str | os.PathLike[str]) -> None:
+        """Write the batch as CSV or Parquet by its suffix, and `<name>.run.json` beside it.
+
+        Both are complete before either gets its name, the batch last: where a batch stands, its run file does.
+
+        Raises:
+            InputError: the path cannot be written.
+        """
+        target = check_output(path)
+        run = run_path(target)
+        text = json.dumps(_strict(self.run), indent=2, allow_nan=False, ensure_ascii=False) + "\n"
+        _write_together(
+            {
+                run: lambda temporary: _write_bytes(temporary, text.encode()),
+                target: lambda temporary: _write_frame(self.frame, temporary, _batch_suffix(target)),
+            }
+        )
+
+
+def _batch_suffix(path: Path) -> str | None:
+    return next((suffix for suffix in BATCH_SUFFIXES if path.name.lower().endswith(suffix)), None)
+
+
+def run_path(path: str | os.PathLike[str]) -> Path:
+    """Return the name of a batch's run file: next.csv -> next.run.json."""
+    path = Path(path)
+    return path.with_name(path.name[: -len(_batch_suffix(path) or "") or None] + ".run.json")
+
+
+def check_output(path: str | os.PathLike[str]) -> Path:
+    """Check, before any long work, that a batch can be written there.
+
+    Raises:
+        InputError: unknown suffix, missing or read-only folder, or the path is a folder.
+    """
+    path = Path(path)
+    suffix = _batch_suffix(path)
+    if suffix is None or path.name.lower() == suffix:
+        raise InputError(f"{path}: a batch is written as .csv, .csv.gz or .parquet; give a name such as next.csv")
+    folder = path.parent
+    if not folder.exists():
+        raise InputError(f"{path}: the folder {str(folder)!r} does not exist; create it first")
+    if not folder.is_dir():
+        raise InputError(f"{path}: {str(folder)!r} is a file, not a folder; give another path")
+    for taken in (path, run_path(path)):
+        if taken.is_dir():
+            raise InputError(f"{taken} is a folder; give another name for the batch")
+    if not os.access(folder, os.W_OK | os.X_OK):
+        raise InputError(f"{path}: the folder {str(folder)!r} is read-only; choose another")
+    return path
+
+
+def atomic_write(path: str | os.PathLike[str], write: Callable[[Path], None]) -> None:
+    """Let `write` fill a temporary file in the same folder, then move it to `path`.
+
+    The temporary file has the same suffix. If anything fails it is removed, and an older file stays as it was.
+
+    Raises:
+        InputError: the system refuses to write there.
+    """
+    _write_together({Path(path): write})
+
+
+def _write_together(writers: Mapping[Path, Callable[[Path], None]]) -> None:
+    """Write all files under temporary names; only when all are on disk, move them into place in order."""
+    # Not tempfile: it would make the files readable by their owner only.
+    mark = secrets.token_hex(4)
+    temporaries = {path: path.with_name(f".{mark}.{path.name}") for path in writers}
+    path = next(iter(writers))
+    try:
+        for path, write in writers.items():
+            write(temporaries[path])
+            with temporaries[path].open("rb+") as file:
+                os.fsync(file.fileno())
+        for path, temporary in temporaries.items():
+            os.replace(temporary, path)
+    except OSError as error:
+        raise InputError(
+            f"{path} cannot be written ({error.strerror or error}); free the place or give another path"
+        ) from error
+    finally:
+        for temporary in temporaries.values():
+            temporary.unlink(missing_ok=True)
+
+
+def _write_bytes(path: Path, data: bytes) -> None:
+    path.write_bytes(data)
+
+
+def _write_frame(frame: pd.DataFrame, path: Path, suffix: str | None) -> None:
+    if suffix == ".parquet":
+        frame.to_parquet(path, index=False)
+    elif suffix == ".csv":
+        _write_bytes(path, frame.to_csv(index=False, lineterminator="\n").encode())
+    else:
+        # Neither name nor time in the gzip header: the same batch gives the same bytes.
+        with path.open("wb") as raw, gzip.GzipFile(filename="", mode="wb", fileobj=raw, mtime=0) as packed:
+            packed.write(frame.to_csv(index=False, lineterminator="\n").encode())
+
+
+def _strict(value: Any) -> Any:
+    """Make a value fit for strict JSON: NaN and infinities become null, numpy values plain ones."""
+    if isinstance(value, Mapping):
+        return {str(key): _strict(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_strict(item) for item in value]
+    if isinstance(value, (np.ndarray, np.generic)):
+        return _strict(value.tolist())
+    if isinstance(value, os.PathLike):
+        return os.fspath(value)
+    if isinstance(value, float) and not np.isfinite(value):
+        return None
+    return value

@@ -1,0 +1,278 @@
+"""From checked rows to the float64 tensor that kernels understand, and back."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from hashlib import blake2b
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+import torch
+
+from beebo_scale.errors import InputError
+
+from .columns import ALPHABETS, Place, letter_codes
+from .files import did_you_mean
+from .table import Table
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+HASH_BYTES = 5  # 40 bits plus the number of levels is exact in float64
+
+
+class Column(Protocol):
+    """How one feature becomes columns of X."""
+
+    @property
+    def name(self) -> str:
+        """The feature's name."""
+        ...
+
+    @property
+    def kind(self) -> str:
+        """One of KINDS."""
+        ...
+
+    @property
+    def width(self) -> int:
+        """Number of columns of X."""
+        ...
+
+    def encode(self, values: pd.Series, place: Place) -> np.ndarray:
+        """Turn n checked values into n x width numbers."""
+        ...
+
+    def decode(self, codes: np.ndarray) -> np.ndarray:
+        """Turn n x width numbers back into n values."""
+        ...
+
+
+@dataclass(frozen=True)
+class ContinuousColumn:
+    """A number, scaled so that the measured range low..high becomes 0..1.
+
+    A column that never varied keeps the scale 1, so that new values still move.
+    """
+
+    name: str
+    low: float
+    high: float
+    kind = "continuous"
+    width = 1
+
+    @property
+    def scale(self) -> float:
+        """Length of one encoded unit, in the column's own unit."""
+        return self.high - self.low if self.high > self.low else 1.0
+
+    def encode(self, values: pd.Series, place: Place) -> np.ndarray:
+        """Return n x 1 scaled numbers."""
+        return ((values.to_numpy(dtype=np.float64) - self.low) / self.scale)[:, None]
+
+    def decode(self, codes: np.ndarray) -> np.ndarray:
+        """Return n numbers in the column's own unit."""
+        return self.low + codes[:, 0] * self.scale
+
+
+@dataclass(frozen=True)
+class CategoricalColumn:
+    """A label; its code is its place in the sorted measured levels."""
+
+    name: str
+    levels: tuple[str, ...]
+    kind = "categorical"
+    width = 1
+
+    def encode(self, values: pd.Series, place: Place) -> np.ndarray:
+        """Return n x 1 codes; a level that was not measured gets its own code, always the same."""
+        import pandas as pd
+
+        places, found = pd.factorize(values)
+        known = {level: code for code, level in enumerate(self.levels)}
+        codes = [known.get(level, self._fresh(level)) for level in found.tolist()]
+        return np.array(codes, dtype=np.float64)[places][:, None]
+
+    def _fresh(self, level: str) -> int:
+        digest = blake2b(level.encode("utf-8", "surrogatepass"), digest_size=HASH_BYTES).digest()
+        return len(self.levels) + int.from_bytes(digest, "big")
+
+    def decode(self, codes: np.ndarray) -> np.ndarray:
+        """Return n labels, those of the nearest codes."""
+        return _nearest(np.array(self.levels, dtype=object), codes, self.name)[:, 0]
+
+
+@dataclass(frozen=True)
+class SequenceColumn:
+    """A protein or DNA sequence of fixed length; each letter is its place in the alphabet."""
+
+    name: str
+    kind: str
+    length: int
+
+    @property
+    def width(self) -> int:
+        """Number of columns of X: one per letter."""
+        return self.length
+
+    def encode(self, values: pd.Series, place: Place) -> np.ndarray:
+        """Return n x length codes."""
+        return letter_codes(values, self.kind, place, self.length).astype(np.float64)
+
+    def decode(self, codes: np.ndarray) -> np.ndarray:
+        """Return n sequences, with the letters of the nearest codes."""
+        letters = _nearest(np.array(list(ALPHABETS[self.kind])), codes, self.name)
+        return np.array(["".join(row) for row in letters.tolist()], dtype=object)
+
+
+def _nearest(labels: np.ndarray, codes: np.ndarray, name: str) -> np.ndarray:
+    places = np.rint(codes)
+    if not ((places >= 0) & (places < len(labels))).all():
+        raise ValueError(f"column {name!r} holds a code that stands for no measured level")
+    return labels[places.astype(np.int64)]
+
+
+@dataclass(frozen=True)
+class Encoder:
+    """The columns of X, one entry per feature, in order."""
+
+    columns: tuple[Column, ...]
+
+    @classmethod
+    def from_table(cls, table: Table) -> Encoder:
+        """Learn ranges, levels and lengths from the measured rows."""
+        columns: list[Column] = []
+        for name, kind in table.kinds.items():
+            values = table.frame[name]
+            if kind == "continuous":
+                columns.append(ContinuousColumn(name, float(values.min()), float(values.max())))
+            elif kind == "categorical":
+                columns.append(CategoricalColumn(name, tuple(sorted(values.unique().tolist()))))
+            else:
+                columns.append(SequenceColumn(name, kind, len(values.iloc[0])))
+        return cls(tuple(columns))
+
+    @property
+    def kinds(self) -> dict[str, str]:
+        """Feature name -> kind, in order."""
+        return {column.name: column.kind for column in self.columns}
+
+    @property
+    def width(self) -> int:
+        """Number of columns of X."""
+        return sum(column.width for column in self.columns)
+
+    def slices(self) -> dict[str, slice]:
+        """Return feature name -> its columns of X."""
+        ends = np.cumsum([0, *(column.width for column in self.columns)]).tolist()
+        return {column.name: slice(ends[i], ends[i + 1]) for i, column in enumerate(self.columns)}
+
+    def encode(self, table: Table) -> torch.Tensor:
+        """Return n x width float64 on the CPU.
+
+        Raises:
+            InputError: the table lacks a feature, has it as another kind, or with another length.
+        """
+        X = np.empty((len(table), self.width))
+        numbers = np.arange(1, len(table) + 1)
+        for column, cut in zip(self.columns, self.slices().values(), strict=True):
+            kind = table.kinds.get(column.name)
+            if kind != column.kind:
+                has = "is no feature" if kind is None else f"is {kind}"
+                near = did_you_mean(column.name, table.kinds) if kind is None else ""
+                raise InputError(
+                    f"{table.source}: column {column.name!r} {has} here, but was {column.kind} in the "
+                    f"measurements{near}; read the table with the same features"
+                )
+            X[:, cut] = column.encode(table.frame[column.name], Place(table.source, column.name, numbers))
+        return torch.from_numpy(X)
+
+    def decode(self, X: torch.Tensor) -> pd.DataFrame:
+        """Return the n rows of X (n x width) in their own units and labels.
+
+        Raises:
+            ValueError: X has another width, or a code that stands for no measured level.
+        """
+        import pandas as pd
+
+        if X.ndim != 2 or X.shape[1] != self.width:
+            raise ValueError(f"X has the shape {tuple(X.shape)}, but n x {self.width} can be decoded")
+        codes = X.detach().to(device="cpu", dtype=torch.float64).numpy()
+        slices = self.slices()
+        return pd.DataFrame({column.name: column.decode(codes[:, slices[column.name]]) for column in self.columns})
+
+    def bounds(self, own: Mapping[str, Sequence[float]] | Sequence[Sequence[float]]) -> torch.Tensor:
+        """Turn a box in the columns' own units into encoded units.
+
+        Args:
+            own: column -> (low, high), or one pair per column, in order.
+
+        Returns:
+            2 x width float64: the lows, then the highs.
+
+        Raises:
+            InputError: a column is not continuous, or a pair is missing, unknown or not an interval.
+        """
+        for column in self.columns:
+            if column.kind != "continuous":
+                raise InputError(
+                    f"bounds: column {column.name!r} is {column.kind}, but a box needs continuous columns; "
+                    "give a library"
+                )
+        lows, highs = [], []
+        for column, pair in zip(self.columns, _pairs(list(self.kinds), own), strict=True):
+            assert isinstance(column, ContinuousColumn)
+            low, high = _interval(column.name, pair)
+            lows.append((low - column.low) / column.scale)
+            highs.append((high - column.low) / column.scale)
+        return torch.tensor([lows, highs], dtype=torch.float64)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain types only, fit for JSON and checkpoints."""
+        columns = [{**asdict(column), "kind": column.kind} for column in self.columns]  # type: ignore[call-overload]
+        for column in columns:
+            if "levels" in column:
+                column["levels"] = list(column["levels"])
+        return {"columns": columns}
+
+    @classmethod
+    def from_dict(cls, d: Mapping[str, Any]) -> Encoder:
+        """Rebuild an encoder from `to_dict`."""
+        columns: list[Column] = []
+        for entry in d["columns"]:
+            if entry["kind"] == "continuous":
+                columns.append(ContinuousColumn(entry["name"], entry["low"], entry["high"]))
+            elif entry["kind"] == "categorical":
+                columns.append(CategoricalColumn(entry["name"], tuple(entry["levels"])))
+            elif entry["kind"] in ALPHABETS:
+                columns.append(SequenceColumn(entry["name"], entry["kind"], entry["length"]))
+            else:
+                raise InputError(f"column {entry['name']!r} has the unknown kind {entry['kind']!r}; update beebo_scale")
+        return cls(tuple(columns))
+
+
+def _pairs(names: list[str], own: Mapping[str, Sequence[float]] | Sequence[Sequence[float]]) -> list[Sequence[float]]:
+    if not isinstance(own, Mapping):
+        if len(own) != len(names):
+            raise InputError(f"bounds: {len(own)} pairs for {len(names)} columns; give one for each of {names}")
+        return list(own)
+    for name in own:
+        if name not in names:
+            raise InputError(f"bounds: {name!r} is no feature{did_you_mean(name, names)}; the features are {names}")
+    for name in names:
+        if name not in own:
+            raise InputError(f"bounds: column {name!r} has no pair; give one for each of {names}")
+    return [own[name] for name in names]
+
+
+def _interval(name: str, pair: Sequence[float]) -> tuple[float, float]:
+    try:
+        low, high = (float(end) for end in pair)
+    except (TypeError, ValueError):
+        raise InputError(f"bounds: column {name!r} has {pair!r}; give a pair (low, high) of numbers") from None
+    if not (np.isfinite(low) and np.isfinite(high)):
+        raise InputError(f"bounds: column {name!r} has ({low}, {high}); both ends must be finite")
+    if low >= high:
+        raise InputError(f"bounds: column {name!r} has ({low}, {high}); the low end must be below the high end")
+    return low, high

@@ -1,0 +1,229 @@
+"""Reading and checking measured tables and candidate libraries."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from beebo_scale.errors import InputError
+
+from .columns import KINDS as KINDS
+from .columns import Place, check_numbers, check_scalars, convert, is_numeric, missing_text, rows_text, shown
+from .files import Source, did_you_mean, listing, open_source
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+@dataclass(frozen=True, eq=False)
+class Table:
+    """Checked rows: measured ones with a target, or a library without.
+
+    Attributes:
+        frame: the id column (if any) first, then the features; RangeIndex, rows in file order.
+        kinds: feature column -> kind, in order.
+        id: name of the id column; it may also be a feature.
+        source: the file's name as given, or 'table'.
+        target: name of the target column; None for a library.
+        y: n float64, the target in its own units; None for a library.
+        noise_variance: n float64, the known variance of each target, in its squared units; None if unknown.
+        dropped: number of rows left out because their target was missing.
+    """
+
+    frame: pd.DataFrame
+    kinds: dict[str, str]
+    id: str | None
+    source: str
+    target: str | None = None
+    y: np.ndarray | None = None
+    noise_variance: np.ndarray | None = None
+    dropped: int = 0
+
+    def __len__(self) -> int:
+        return len(self.frame)
+
+    @property
+    def features(self) -> list[str]:
+        """Names of the feature columns, in order."""
+        return list(self.kinds)
+
+    def take(self, rows: np.ndarray) -> Table:
+        """Return the table of some rows (0-based, or n booleans), in that order."""
+        return replace(
+            self,
+            frame=self.frame.iloc[rows].reset_index(drop=True),
+            y=None if self.y is None else self.y[rows],
+            noise_variance=None if self.noise_variance is None else self.noise_variance[rows],
+        )
+
+
+def read_table(
+    source: str | os.PathLike[str] | pd.DataFrame,
+    target: str,
+    features: Mapping[str, str | None] | Sequence[str] | None = None,
+    id: str | None = None,
+    noise_variance: str | None = None,
+) -> Table:
+    """Read measurements; rows without a target are dropped and counted.
+
+    Args:
+        source: path of a CSV, TSV (also .gz, .xz) or Parquet file, or a DataFrame.
+        target: column to learn, in its own units.
+        features: column -> kind (None: infer it), or names; None takes every other column.
+            Numbers are inferred as continuous, text as categorical.
+        id: column that names the rows; it may also be a feature.
+        noise_variance: column with the known variance of each target, in its squared units.
+
+    Raises:
+        InputError: the file, a column or a cell is not usable.
+    """
+    file = open_source(source)
+    roles = {"target": target, "id": id, "noise variance": noise_variance}
+    used = {role: file.require(name, role) for role, name in roles.items() if name is not None}
+    wanted = _wanted_kinds(file, features, used)
+    raw = file.load(list(dict.fromkeys([*used.values(), *wanted])))
+    y = _target(file.name, raw[target], target)
+    rows = np.flatnonzero(~np.isnan(y))
+    dropped = len(raw) - len(rows)
+    raw, y = raw.iloc[rows].reset_index(drop=True), y[rows]
+    noise = None
+    if noise_variance is not None:
+        noise = _noise(raw[noise_variance], Place(file.name, noise_variance, rows + 1))
+    frame, kinds = _feature_frame(file, raw, wanted, id, rows + 1)
+    return Table(frame, kinds, id, file.name, target, y, noise, dropped)
+
+
+def read_library(
+    source: str | os.PathLike[str] | pd.DataFrame, kinds: Mapping[str, str], id: str | None = None
+) -> Table:
+    """Read candidates: the id and feature columns of a file or frame, nothing else.
+
+    Args:
+        source: path of a CSV, TSV (also .gz, .xz) or Parquet file, or a DataFrame.
+        kinds: feature column -> kind, as in the measured table.
+        id: column that names the rows; it may also be a feature.
+
+    Raises:
+        InputError: the file, a column or a cell is not usable.
+    """
+    file = open_source(source)
+    used = {} if id is None else {"id": file.require(id, "id")}
+    wanted = _wanted_kinds(file, kinds, used)
+    raw = file.load(list(dict.fromkeys([*used.values(), *wanted])))
+    if not len(raw):
+        raise InputError(f"{file.name} has a header but no rows; a library needs at least one candidate")
+    frame, found = _feature_frame(file, raw, wanted, id, np.arange(1, len(raw) + 1))
+    return Table(frame, found, id, file.name)
+
+
+def _wanted_kinds(
+    file: Source, features: Mapping[str, str | None] | Sequence[str] | None, used: dict[str, str]
+) -> dict[str, str | None]:
+    """Resolve the three ways to name features into column -> kind, None where it is to be inferred."""
+    names = list(used.values())
+    if len(set(names)) < len(names):
+        roles = ", ".join(f"{role} {name!r}" for role, name in used.items())
+        raise InputError(f"{file.name}: one column cannot have two roles ({roles}); name different columns")
+    wanted = dict(features) if isinstance(features, Mapping) else _listed(file, features, names)
+    if not wanted:
+        raise InputError(f"{file.name}: no feature column; its columns are {listing(file.columns)}")
+    for name, kind in wanted.items():
+        file.require(name, "feature")
+        for role in ("target", "noise variance"):
+            if used.get(role) == name:
+                raise InputError(
+                    f"{file.name}: column {name!r} is the {role} and a feature; take it off one of the two"
+                )
+        if kind is not None and kind not in KINDS:
+            raise InputError(
+                f"{file.name}: column {name!r} has the unknown kind {kind!r}{did_you_mean(kind, KINDS)}; "
+                f"kinds are {', '.join(KINDS)}"
+            )
+    return wanted
+
+
+def _listed(file: Source, features: Sequence[str] | None, used: list[str]) -> dict[str, str | None]:
+    """Take the listed features, or all columns that have no other use; their kinds are open."""
+    if isinstance(features, str):
+        raise InputError(f"features is the text {features!r}; give a dict of column: kind, or a list of columns")
+    if features is None:
+        features = [column for column in file.columns if column not in used]
+        if "" in features:
+            place = file.columns.index("") + 1
+            raise InputError(f"{file.name}: column {place} has no name; name it, or list the features")
+    repeated = [name for i, name in enumerate(features) if name in features[:i]]
+    if repeated:
+        raise InputError(f"{file.name}: the feature {repeated[0]!r} is listed twice; list it once")
+    return dict.fromkeys(features)
+
+
+def _target(source: str, values: pd.Series, column: str) -> np.ndarray:
+    """Return n float64, NaN where the target is missing."""
+    place = Place(source, column, np.arange(1, len(values) + 1))
+    if not len(values):
+        raise InputError(f"{source} has a header but no rows; give at least two measurements")
+    check_scalars(values, place)
+    y = check_numbers(values, place, "give a numeric column as the target")
+    if np.isinf(y).any():
+        raise place.error("is infinite", np.isinf(y), "correct the cell, or empty it to drop the row")
+    measured = y[~np.isnan(y)]
+    if not len(measured):
+        raise InputError(f"{source}: column {column!r} is empty in all {len(y)} rows; name the measured column")
+    if len(measured) == 1:
+        raise InputError(f"{source}: column {column!r} has a value in only one row; give at least two measurements")
+    if (measured == measured[0]).all():
+        raise InputError(
+            f"{source}: column {column!r} is {measured[0]:g} in every measured row, so there is nothing to learn; "
+            "name another column"
+        )
+    return y
+
+
+def _noise(values: pd.Series, place: Place) -> np.ndarray:
+    check_scalars(values, place)
+    noise = check_numbers(values, place, "give a numeric column of variances")
+    bad = ~(np.isfinite(noise) & (noise > 0))
+    if bad.any():
+        first = noise[np.argmax(bad)]
+        what = "empty" if np.isnan(first) else f"{first:g}"
+        raise place.error(f"(noise variance) is {what}", bad, "give a finite variance above 0 for every target")
+    return noise
+
+
+def _feature_frame(
+    file: Source, raw: pd.DataFrame, wanted: dict[str, str | None], id: str | None, numbers: np.ndarray
+) -> tuple[pd.DataFrame, dict[str, str]]:
+    """Convert the features and put the id first; `numbers` are the n row numbers in the file."""
+    import pandas as pd
+
+    kinds: dict[str, str] = {}
+    columns: dict[str, pd.Series] = {}
+    if id is not None:
+        columns[id] = raw[id]
+    for name, kind in wanted.items():
+        place = Place(file.name, name, numbers)
+        check_scalars(raw[name], place)
+        kinds[name] = kind or ("continuous" if is_numeric(raw[name], file.typed) else "categorical")
+        columns[name] = convert(raw[name], kinds[name], place)
+    if id is not None:
+        _check_ids(columns[id], Place(file.name, id, numbers))
+    return pd.DataFrame(columns), kinds
+
+
+def _check_ids(ids: pd.Series, place: Place) -> None:
+    check_scalars(ids, place)
+    missing = missing_text(ids)
+    if missing.any():
+        raise place.error("(id) is empty", missing, "give every row an id")
+    again = ids.duplicated().to_numpy()
+    if again.any():
+        firsts = ids[again].drop_duplicates().iloc[:3]
+        where = [f"{shown(value)} {rows_text(place.rows[(ids == value).to_numpy()])}" for value in firsts]
+        raise InputError(
+            f"{place.source}: column {place.column!r} (id) repeats {'; '.join(where)}; "
+            "give every row its own id, or read the table without an id"
+        )

@@ -1,0 +1,204 @@
+import json
+import time
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from beebo_scale.errors import InputError
+from beebo_scale.screening import (
+    CategoricalColumn,
+    ContinuousColumn,
+    Encoder,
+    SequenceColumn,
+    read_library,
+    read_table,
+)
+
+KINDS = {"temp": "continuous", "base": "categorical", "variant": "protein", "primer": "dna"}
+
+
+def frame():
+    return pd.DataFrame(
+        {
+            "temp": [20.0, 30.0, 25.0],
+            "base": ["None", "NA", "K2CO3"],
+            "variant": ["VDGV", "ADGY", "CDGV"],
+            "primer": ["AC", "GT", "TT"],
+            "y": [1.0, 2.0, 3.0],
+        }
+    )
+
+
+def measured():
+    return read_table(frame(), "y", KINDS)
+
+
+def box():
+    return Encoder((ContinuousColumn("temp", 20.0, 40.0), ContinuousColumn("pH", 7.0, 7.0)))
+
+
+def test_columns_are_learned_from_the_table():
+    encoder = Encoder.from_table(measured())
+    assert encoder.columns == (
+        ContinuousColumn("temp", 20.0, 30.0),
+        CategoricalColumn("base", ("K2CO3", "NA", "None")),
+        SequenceColumn("variant", "protein", 4),
+        SequenceColumn("primer", "dna", 2),
+    )
+    assert encoder.kinds == KINDS
+    assert encoder.width == 8
+    assert encoder.slices() == {
+        "temp": slice(0, 1),
+        "base": slice(1, 2),
+        "variant": slice(2, 6),
+        "primer": slice(6, 8),
+    }
+
+
+def test_codes():
+    X = Encoder.from_table(measured()).encode(measured())
+    assert X.dtype == torch.float64
+    assert X.device.type == "cpu"
+    assert X.tolist() == [
+        [0.0, 2, 17, 2, 5, 17, 0, 1],
+        [1.0, 1, 0, 2, 5, 19, 2, 3],
+        [0.5, 0, 1, 2, 5, 17, 3, 3],
+    ]
+
+
+def test_the_order_of_rows_does_not_change_the_encoder():
+    table = measured()
+    assert Encoder.from_table(table) == Encoder.from_table(table.take(np.array([2, 0, 1])))
+
+
+def test_decode_is_the_inverse():
+    encoder = Encoder.from_table(measured())
+    X = encoder.encode(measured())
+    pd.testing.assert_frame_equal(encoder.decode(X), measured().frame, check_dtype=False)
+    near = X.clone().requires_grad_() + torch.tensor([0.0] + [0.4] * 7)
+    pd.testing.assert_frame_equal(encoder.decode(near), measured().frame, check_dtype=False)
+
+
+@given(st.lists(st.floats(-1e6, 1e6), min_size=2, max_size=20))
+@settings(max_examples=50, deadline=None)
+def test_continuous_round_trip(values):
+    table = read_library(pd.DataFrame({"a": values}), {"a": "continuous"})
+    encoder = Encoder.from_table(table)
+    X = encoder.encode(table)
+    assert X.min() >= 0
+    assert X.max() <= 1
+    np.testing.assert_allclose(encoder.decode(X)["a"], values, rtol=1e-12, atol=1e-12 * np.abs(values).max())
+
+
+def test_a_constant_column_keeps_its_unit():
+    encoder = box()
+    library = read_library(pd.DataFrame({"temp": [20.0, 50.0], "pH": [7.0, 8.5]}), encoder.kinds)
+    assert encoder.encode(library).tolist() == [[0.0, 0.0], [1.5, 1.5]]
+
+
+def test_dict_survives_json():
+    encoder = Encoder.from_table(measured())
+    again = Encoder.from_dict(json.loads(json.dumps(encoder.to_dict(), allow_nan=False)))
+    assert again == encoder
+    assert torch.equal(again.encode(measured()), encoder.encode(measured()))
+    with pytest.raises(InputError, match="unknown kind 'smiles'"):
+        Encoder.from_dict({"columns": [{"name": "s", "kind": "smiles"}]})
+
+
+def test_new_levels_have_lasting_codes_of_their_own():
+    encoder = Encoder((CategoricalColumn("base", ("a", "b")),))
+
+    def codes(*levels):
+        table = read_library(pd.DataFrame({"base": levels}), {"base": "categorical"})
+        return encoder.encode(table)[:, 0].tolist()
+
+    first = codes("x", "a", "y", "x")
+    assert first[1] == 0
+    assert first[0] == first[3] != first[2]
+    assert min(first[0], first[2]) >= 2
+    assert max(first) < 2**53
+    assert codes("y", "b", "x") == [first[2], 1, first[0]]
+    assert codes("x")[0] == 885_519_557_734  # the same in every process and version
+    with pytest.raises(ValueError, match="base"):
+        encoder.decode(torch.tensor([[first[0]]], dtype=torch.float64))
+
+
+def test_decode_refuses_what_is_no_code():
+    encoder = Encoder.from_table(measured())
+    X = encoder.encode(measured())
+    for cell in (-1.0, 20.0, float("nan")):
+        bad = X.clone()
+        bad[0, 2] = cell
+        with pytest.raises(ValueError, match="variant"):
+            encoder.decode(bad)
+    with pytest.raises(ValueError, match="n x 8"):
+        encoder.decode(X[:, :5])
+
+
+def test_another_length_names_both():
+    encoder = Encoder.from_table(measured())
+    library = read_library(frame().assign(variant="VDG"), KINDS)
+    with pytest.raises(InputError, match=r"table: column 'variant' .* 4 letters, but has one of 3 in rows 1, 2, 3"):
+        encoder.encode(library)
+
+
+def test_missing_feature_and_other_kind():
+    encoder = Encoder.from_table(measured())
+    library = read_library(frame(), {name: kind for name, kind in KINDS.items() if name != "temp"})
+    with pytest.raises(InputError, match="'temp' is no feature here, but was continuous"):
+        encoder.encode(library)
+    library = read_library(frame(), {**KINDS, "variant": "categorical"})
+    with pytest.raises(InputError, match="'variant' is categorical here, but was protein"):
+        encoder.encode(library)
+
+
+def test_bounds_in_encoded_units():
+    encoder = box()
+    expected = torch.tensor([[-0.5, -1.0], [2.0, 1.0]], dtype=torch.float64)
+    assert torch.equal(encoder.bounds([(10, 60), (6, 8)]), expected)
+    assert torch.equal(encoder.bounds({"pH": (6, 8), "temp": (10, 60)}), expected)
+    assert torch.equal(encoder.bounds(np.array([[10, 60], [6, 8]])), expected)
+
+
+@pytest.mark.parametrize(
+    ("own", "said"),
+    [
+        ([(10, 60)], "1 pairs for 2 columns"),
+        ({"temp": (10, 60)}, "'pH' has no pair"),
+        ({"temp": (10, 60), "ph": (6, 8)}, "'ph' is no feature; did you mean 'pH'"),
+        ([(10, 60), (8, 8)], "'pH' has (8.0, 8.0); the low end"),
+        ([(60, 10), (6, 8)], "'temp' has (60.0, 10.0); the low end"),
+        ([(10, float("inf")), (6, 8)], "'temp' has (10.0, inf); both ends must be finite"),
+        ([(10, float("nan")), (6, 8)], "'temp'"),
+        ([(10, 60, 70), (6, 8)], "'temp' has (10, 60, 70); give a pair"),
+        ([5, (6, 8)], "'temp' has 5; give a pair"),
+        ([("low", 60), (6, 8)], "'temp'"),
+    ],
+)
+def test_bounds_that_are_no_box(own, said):
+    with pytest.raises(InputError) as caught:
+        box().bounds(own)
+    assert said in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_box_needs_continuous_columns():
+    with pytest.raises(InputError, match=r"'base' is categorical, but a box needs continuous columns; give a library"):
+        Encoder.from_table(measured()).bounds({"temp": (0, 1)})
+
+
+def test_a_large_protein_library_is_encoded_fast():
+    letters = np.array(list("ACDEFGHIKLMNPQRSTVWY"))
+    places = np.random.default_rng(0).integers(0, 20, (149_361, 4))
+    library = read_library(
+        pd.DataFrame({"variant": ["".join(row) for row in letters[places].tolist()]}), {"variant": "protein"}
+    )
+    encoder = Encoder.from_table(library)
+    start = time.perf_counter()
+    X = encoder.encode(library)
+    assert time.perf_counter() - start < 1.0
+    assert np.array_equal(X.numpy(), places)

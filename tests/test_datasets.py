@@ -1,0 +1,18 @@
+from beebo_scale.datasets import gb1
+from beebo_scale.screening import Encoder, read_table
+
+
+def test_gb1_is_the_published_landscape():
+    frame = gb1()
+    assert list(frame) == ["variant", "fitness", "count_input", "count_selected"]
+    assert len(frame) == 149_361
+    assert frame["variant"].is_unique
+    assert not frame.isna().any(axis=None)
+    assert frame.set_index("variant").loc["VDGV", "fitness"] == 1.0
+    assert abs(frame["fitness"].max() - 8.762) < 5e-4
+
+
+def test_gb1_is_ready_for_reading():
+    table = read_table(gb1(), "fitness", {"variant": "protein"}, id="variant")
+    assert (len(table), table.dropped) == (149_361, 0)
+    assert Encoder.from_table(table).width == 4
