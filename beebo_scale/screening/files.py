@@ -53,7 +53,7 @@ class Source:
         if len(self.columns) == 1 and any(mark in has for mark in (";", "\\t", ",", "|")):
             has += " (is another character between its columns?)"
         raise InputError(
-            f"{self.name} has no column {column!r} ({role}){did_you_mean(column, self.columns)}; its columns are {has}"
+            f"{self.name} has no {role} column {column!r}{did_you_mean(column, self.columns)}; its columns are {has}"
         )
 
 
@@ -65,12 +65,12 @@ def listing(names: Iterable[object], limit: int = 8) -> str:
 
 
 def did_you_mean(name: object, known: Iterable[str]) -> str:
-    """Return '; did you mean ...?' for the known name nearest to a wrong one, or nothing."""
+    """Return ' (did you mean ...?)' for the known name nearest to a wrong one, or nothing."""
     folded: dict[str, str] = {}
     for candidate in known:
         folded.setdefault(candidate.strip().casefold(), candidate)
     near = get_close_matches(str(name).strip().casefold(), folded, n=1)
-    return f"; did you mean {folded[near[0]]!r}?" if near else ""
+    return f" (did you mean {folded[near[0]]!r}?)" if near else ""
 
 
 def open_source(source: str | os.PathLike[str] | pd.DataFrame) -> Source:

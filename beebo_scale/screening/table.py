@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -64,7 +64,7 @@ class Table:
 def read_table(
     source: str | os.PathLike[str] | pd.DataFrame,
     target: str,
-    features: Mapping[str, str | None] | Sequence[str] | None = None,
+    features: Mapping[str, str | None] | Iterable[str] | None = None,
     id: str | None = None,
     noise_variance: str | None = None,
 ) -> Table:
@@ -121,7 +121,7 @@ def read_library(
 
 
 def _wanted_kinds(
-    file: Source, features: Mapping[str, str | None] | Sequence[str] | None, used: dict[str, str]
+    file: Source, features: Mapping[str, str | None] | Iterable[str] | None, used: dict[str, str]
 ) -> dict[str, str | None]:
     """Resolve the three ways to name features into column -> kind, None where it is to be inferred."""
     names = list(used.values())
@@ -146,19 +146,18 @@ def _wanted_kinds(
     return wanted
 
 
-def _listed(file: Source, features: Sequence[str] | None, used: list[str]) -> dict[str, str | None]:
+def _listed(file: Source, features: Iterable[str] | None, used: list[str]) -> dict[str, str | None]:
     """Take the listed features, or all columns that have no other use; their kinds are open."""
     if isinstance(features, str):
         raise InputError(f"features is the text {features!r}; give a dict of column: kind, or a list of columns")
-    if features is None:
-        features = [column for column in file.columns if column not in used]
-        if "" in features:
-            place = file.columns.index("") + 1
-            raise InputError(f"{file.name}: column {place} has no name; name it, or list the features")
-    repeated = [name for i, name in enumerate(features) if name in features[:i]]
+    names = [column for column in file.columns if column not in used] if features is None else list(features)
+    if features is None and "" in names:
+        place = file.columns.index("") + 1
+        raise InputError(f"{file.name}: column {place} has no name; name it, or list the features")
+    repeated = [name for i, name in enumerate(names) if name in names[:i]]
     if repeated:
         raise InputError(f"{file.name}: the feature {repeated[0]!r} is listed twice; list it once")
-    return dict.fromkeys(features)
+    return dict.fromkeys(names)
 
 
 def _target(source: str, values: pd.Series, column: str) -> np.ndarray:

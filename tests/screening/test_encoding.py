@@ -169,7 +169,7 @@ def test_bounds_in_encoded_units():
     [
         ([(10, 60)], "1 pairs for 2 columns"),
         ({"temp": (10, 60)}, "'pH' has no pair"),
-        ({"temp": (10, 60), "ph": (6, 8)}, "'ph' is no feature; did you mean 'pH'"),
+        ({"temp": (10, 60), "ph": (6, 8)}, "'ph' is no feature (did you mean 'pH'?)"),
         ([(10, 60), (8, 8)], "'pH' has (8.0, 8.0); the low end"),
         ([(60, 10), (6, 8)], "'temp' has (60.0, 10.0); the low end"),
         ([(10, float("inf")), (6, 8)], "'temp' has (10.0, inf); both ends must be finite"),

@@ -103,7 +103,7 @@ def test_features_default_to_all_other_columns_and_kinds_are_inferred(tmp_path):
     table = read_table(path, "y", id="id", noise_variance="v")
     assert table.kinds == {"a": "continuous", "b": "continuous"}
     assert table.frame["b"].tolist() == [1.5, 2.5]
-    assert read_table(path, "y", ["b"]).kinds == {"b": "continuous"}
+    assert read_table(path, "y", {"b"}).kinds == {"b": "continuous"}
 
 
 def test_typed_columns_are_inferred_by_type():
@@ -293,12 +293,14 @@ def test_sources_of_the_wrong_type():
     ],
 )
 def test_unknown_columns_name_the_nearest(kwargs, role):
-    refuse(lambda: read_table(mixed_frame(), **kwargs), "table has no column", f"({role})", "'yield'", "'temp'")
+    refuse(
+        lambda: read_table(mixed_frame(), **kwargs), f"table has no {role} column", "(did you mean 'yield'?)", "'temp'"
+    )
 
 
 def test_header_with_blanks_is_not_stripped(tmp_path):
     path = save(tmp_path, "a, y\n1,1\n2,2\n")
-    refuse(lambda: read_table(path, "y"), "no column 'y'", "did you mean ' y'?")
+    refuse(lambda: read_table(path, "y"), "no target column 'y'", "did you mean ' y'?")
 
 
 def test_wrong_separator_is_hinted(tmp_path):
@@ -308,8 +310,11 @@ def test_wrong_separator_is_hinted(tmp_path):
 
 def test_library_without_a_feature(tmp_path):
     path = save(tmp_path, "Temp,base\n1,a\n", "library.csv")
-    refuse(lambda: read_library(path, {"temp": "continuous"}), "library.csv", "'temp'", "'Temp'")
-    refuse(lambda: read_library(path, {"Temp": "continuous"}, id="name"), "library.csv", "'name'", "(id)")
+    refuse(
+        lambda: read_library(path, {"temp": "continuous"}),
+        "library.csv has no feature column 'temp' (did you mean 'Temp'?)",
+    )
+    refuse(lambda: read_library(path, {"Temp": "continuous"}, id="name"), "library.csv has no id column 'name'")
 
 
 def test_roles_and_kinds_that_clash():
