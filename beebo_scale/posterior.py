@@ -17,13 +17,13 @@ Surrogates build a `Posterior`; everything else reads it. Shapes: n centers, r r
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Protocol
 
 import torch
 from gpytorch.kernels import Kernel
+from gpytorch.means import Mean
 from torch import Tensor
 
 
@@ -140,7 +140,7 @@ class Posterior:
     """
 
     kernel: Kernel
-    prior_mean: Callable[[Tensor], Tensor]
+    prior_mean: Mean
     centers: Tensor
     weights: Tensor
     down: Root
@@ -225,8 +225,10 @@ class Posterior:
         """Posterior covariance between two sets of points whose features are known.
 
         Args:
-            X1, X2: p x d and q x d.
-            F1, F2: their `features`, p x r and q x r.
+            X1: p x d.
+            F1: its `features`, p x r.
+            X2: q x d.
+            F2: its `features`, q x r.
 
         Returns:
             p x q.

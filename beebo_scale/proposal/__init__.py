@@ -1,0 +1,4 @@
+"""Proposals: from a posterior to the next batch, out of a library or a box."""
+
+from .box import BoxSearch as BoxSearch
+from .propose import propose as propose

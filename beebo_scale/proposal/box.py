@@ -41,7 +41,9 @@ class BoxSearch:
     start: Start = "greedy"
 
 
-def candidates(posterior: Posterior, bounds: Tensor, count: int, generator: torch.Generator) -> Tensor:
+def candidates(
+    posterior: Posterior, bounds: Tensor, count: int, generator: torch.Generator, sign: float = 1.0
+) -> Tensor:
     """Points worth starting from: scrambled Sobol points, and every fourth an incumbent with a small perturbation.
 
     Args:
@@ -49,6 +51,7 @@ def candidates(posterior: Posterior, bounds: Tensor, count: int, generator: torc
         bounds: 2 x d.
         count: number of points.
         generator: on the CPU.
+        sign: -1 where small targets are good.
 
     Returns:
         count x d.
@@ -57,7 +60,7 @@ def candidates(posterior: Posterior, bounds: Tensor, count: int, generator: torc
     near = count // 4
     d = bounds.shape[-1]
     with torch.no_grad():
-        order = posterior.mean(posterior.centers).argsort(descending=True)
+        order = (sign * posterior.mean(posterior.centers)).argsort(descending=True, stable=True)
     best = posterior.centers[order[: max(1, len(order) // 10)]].cpu()
     pick = torch.randint(len(best), (near,), generator=generator)
     width = 10.0 ** (-1.0 - 2.0 * torch.rand(near, 1, generator=generator, dtype=torch.float64))  # 0.1 to 0.001
@@ -81,7 +84,7 @@ def draw_starts(acqf: BatchedEnergyEntropy, bounds: Tensor, q: int, search: BoxS
     count = max(1024, SHORTLIST // 2 * q)
     starts = []
     for _ in track(range(search.restarts), "greedy starts"):
-        X = candidates(acqf.posterior, bounds, count, generator)
+        X = candidates(acqf.posterior, bounds, count, generator, acqf.sign)
         rows, _ = greedy(acqf.conditioned, X, q, acqf.temperature, acqf.sign)
         starts.append(X[rows])
     return torch.stack(starts)

@@ -75,7 +75,7 @@ class FitReport:
 
 
 def log_marginal_likelihood(gp: GaussianProcess, data: Observations) -> Tensor:
-    r"""log N(y; m, K + Sigma) plus what replicates say about sigma^2 through their scatter.
+    r"""Log density log N(y; m, K + Sigma) plus what replicates say about sigma^2 through their scatter.
 
     The gradient uses d/dK = 1/2 (alpha alpha' - K^-1) directly: one inverse instead of the derivative of a Cholesky
     factor, and no n x n graph beyond the kernel's own.

@@ -1,0 +1,25 @@
+"""Batched energy-entropy Bayesian optimisation for large screens and large batches.
+
+Read `posterior.py` first: everything else builds a `Posterior` or reads one.
+"""
+
+from importlib.metadata import version
+
+from . import datasets as datasets
+from .acquisition import BatchedEnergyEntropy as BatchedEnergyEntropy
+from .energy import MeanEnergy as MeanEnergy
+from .errors import InputError as InputError
+from .information import information_gain as information_gain
+from .information import marginal_gain as marginal_gain
+from .posterior import Posterior as Posterior
+from .proposal import BoxSearch as BoxSearch
+from .proposal import propose as propose
+from .screening import Batch as Batch
+from .screening import Table as Table
+from .screening import read_library as read_library
+from .screening import read_table as read_table
+from .surrogates import Surrogate as Surrogate
+from .surrogates import fit as fit
+from .surrogates import load_surrogate as load_surrogate
+
+__version__ = version("beebo-scale")

@@ -1,0 +1,69 @@
+"""`fit`: from a table of measurements to a surrogate."""
+
+from __future__ import annotations
+
+import torch
+
+from ..errors import InputError
+from ..progress import track
+from ..screening import Encoder, Table
+from .gp import fit_hyperparameters
+from .kernels import PRIORS
+from .observations import merge_replicates
+from .surrogate import Surrogate, new_gp
+from .target import TargetScale
+
+KINDS = ("auto", "exact")
+
+
+def fit(
+    table: Table,
+    kind: str = "auto",
+    *,
+    transform: str = "auto",
+    priors: str = "botorch",
+    warm_start: Surrogate | None = None,
+    maxiter: int = 100,
+    fit_rows: int = 3000,
+    seed: int = 0,
+) -> Surrogate:
+    """Fit a surrogate to measured rows.
+
+    Args:
+        table: from `read_table`.
+        kind: "exact", or "auto" (which is "exact").
+        transform: of the target, "auto", "none" or "sqrt"; see `TargetScale`.
+        priors: of the hyperparameters, "botorch" (today's defaults) or "paper" (those of the BEEBO paper).
+        warm_start: an earlier surrogate over the same columns, whose hyperparameters the fit starts from.
+        maxiter: limit of L-BFGS iterations.
+        fit_rows: at most so many distinct inputs, drawn at random, are used for the hyperparameters; the posterior
+            always uses all.
+        seed: of that draw.
+
+    Raises:
+        InputError: no target, unknown kind, transform or priors, or a warm start over other columns.
+    """
+    if kind not in KINDS:
+        raise InputError(f"kind {kind!r} is not known; choose one of {', '.join(KINDS)}")
+    if priors not in PRIORS:
+        raise InputError(f"priors {priors!r} are not known; choose one of {', '.join(PRIORS)}")
+    if table.y is None or table.target is None:
+        raise InputError(f"{table.source}: no target to learn from; read it with read_table(..., target=...)")
+    encoder = Encoder.from_table(table)
+    y = torch.as_tensor(table.y)
+    noise = None if table.noise_variance is None else torch.as_tensor(table.noise_variance)
+    scale = TargetScale.of(y, transform, noise_known=noise is not None)
+    noise = None if noise is None else scale.standardise_variance(noise)
+    data = merge_replicates(encoder.encode(table), scale.standardise(y), noise)
+    gp = new_gp(encoder, priors)
+    if warm_start is not None:
+        if warm_start.encoder.kinds != encoder.kinds or warm_start.encoder.width != encoder.width:
+            raise InputError(f"the warm start was fitted on {warm_start.encoder.kinds}, this table has {encoder.kinds}")
+        if warm_start.priors != priors:
+            raise InputError(f"the warm start has priors {warm_start.priors!r}, this fit {priors!r}; use the same")
+        gp.load_state_dict(warm_start.gp.state_dict())
+    generator = torch.Generator().manual_seed(seed)
+    rows = torch.randperm(len(data), generator=generator)[:fit_rows].sort().values
+    with track(None, "fitting the surrogate") as bar:
+        report = fit_hyperparameters(gp, data.take(rows), maxiter, on_step=bar.update)
+    return Surrogate("exact", table.target, encoder, scale, priors, gp, data, report)

@@ -1,0 +1,148 @@
+"""A fitted surrogate: from a screen's rows to a `Posterior`, and back to the target's own units."""
+
+from __future__ import annotations
+
+import os
+import pickle
+from dataclasses import asdict, dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ..errors import InputError
+from ..posterior import Posterior
+from ..progress import track
+from ..screening import Encoder, Table, atomic_write
+from .gp import FitReport, GaussianProcess, exact_posterior
+from .kernels import screen_kernel
+from .observations import Observations
+from .target import TargetScale
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+FILE_KEY = "beebo_scale_surrogate"  # where a checkpoint, ours or Lightning's, keeps the surrogate
+FILE_FORMAT = 1
+CHUNK = 2048  # rows predicted at once
+
+
+@dataclass(frozen=True)
+class Surrogate:
+    """Everything that a fit leaves.
+
+    Attributes:
+        kind: "exact".
+        target: name of the measured column.
+        encoder: rows of a table to the inputs of the kernel.
+        scale: target to standardised units.
+        priors: "botorch" or "paper".
+        gp: kernel, mean and noise with fitted hyperparameters.
+        data: the measured rows, encoded, standardised, replicates merged.
+        report: how the fit went.
+    """
+
+    kind: str
+    target: str
+    encoder: Encoder
+    scale: TargetScale
+    priors: str
+    gp: GaussianProcess
+    data: Observations
+    report: FitReport
+
+    @cached_property
+    def _posterior(self) -> Posterior:
+        return exact_posterior(self.gp, self.data)
+
+    def posterior(self) -> Posterior:
+        """The posterior over encoded inputs, in standardised units of the target."""
+        return self._posterior
+
+    def predict(self, table: Table) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Mean and standard deviation of the noise-free target at each row, in the target's own units.
+
+        Args:
+            table: rows with the surrogate's features (`read_library` or `read_table`).
+
+        Returns:
+            Two arrays of len(table).
+        """
+        mean, std = self.predict_encoded(self.encoder.encode(table))
+        return mean.numpy(), std.numpy()
+
+    def predict_encoded(self, X: Tensor) -> tuple[Tensor, Tensor]:
+        """`predict` for encoded rows, p x d -> p, p."""
+        posterior = self.posterior()
+        with torch.no_grad():
+            chunks = [posterior.mean_and_variance(rows) for rows in track(X.split(CHUNK), "predicting")]
+        mean, variance = (torch.cat(parts) for parts in zip(*chunks, strict=True))
+        return self.scale.moments(mean, variance)
+
+    def summary(self) -> dict[str, Any]:
+        """What was fitted, in plain types."""
+        return {
+            "kind": self.kind,
+            "target": self.target,
+            "features": self.encoder.kinds,
+            "transform": self.scale.transform,
+            "priors": self.priors,
+            "measurements": int(self.data.count.sum()),
+            "distinct_inputs": len(self.data),
+            "noise_std": float(self.posterior().noise(self.data.X[:1]).sqrt()) * self.scale.scale,
+            "information_gain_error": 0.0,  # the exact posterior: nothing is approximated
+            "fit": asdict(self.report),
+        }
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the surrogate to one file that `load_surrogate` reads; whole or not at all."""
+        content = {
+            "format": FILE_FORMAT,
+            "kind": self.kind,
+            "target": self.target,
+            "encoder": self.encoder.to_dict(),
+            "scale": self.scale.to_dict(),
+            "priors": self.priors,
+            "hyperparameters": self.gp.state_dict(),
+            "data": asdict(self.data),
+            "report": asdict(self.report),
+        }
+        atomic_write(Path(path), lambda temporary: torch.save({FILE_KEY: content}, temporary))
+
+
+def new_gp(encoder: Encoder, priors: str) -> GaussianProcess:
+    """A Gaussian process for encoded rows with its hyperparameters where they start."""
+    return GaussianProcess(screen_kernel(encoder.kinds, encoder.slices(), priors), priors)
+
+
+def load_surrogate(path: str | os.PathLike[str]) -> Surrogate:
+    """Read a surrogate from a file of `Surrogate.save` (or any checkpoint that holds one).
+
+    Raises:
+        InputError: no such file, not a surrogate, damaged, or written by a newer version.
+    """
+    path = Path(path)
+    if not path.is_file():
+        raise InputError(f"{path}: no such model file; give a file written by Surrogate.save")
+    try:
+        content = torch.load(path, map_location="cpu", weights_only=True)[FILE_KEY]
+    except (RuntimeError, EOFError, OSError, KeyError, TypeError, ValueError, pickle.UnpicklingError) as error:
+        raise InputError(f"{path}: not a readable surrogate; give a file written by Surrogate.save") from error
+    if content["format"] > FILE_FORMAT:
+        raise InputError(f"{path}: format {content['format']} is newer than this version reads; update beebo_scale")
+    encoder = Encoder.from_dict(content["encoder"])
+    gp = new_gp(encoder, content["priors"])
+    gp.load_state_dict(content["hyperparameters"])
+    return Surrogate(
+        kind=content["kind"],
+        target=content["target"],
+        encoder=encoder,
+        scale=TargetScale(**content["scale"]),
+        priors=content["priors"],
+        gp=gp,
+        data=Observations(**content["data"]),
+        report=FitReport(**content["report"]),
+    )
