@@ -248,14 +248,19 @@ class Posterior:
             Y: measured values, q; None conditions the covariance only and leaves the mean.
 
         Raises:
-            ValueError: X is no matrix, shapes disagree, or C + Sigma is not positive definite.
+            ValueError: X is no matrix, shapes disagree, a noise variance is negative, or C + Sigma is not positive
+                definite.
         """
         if X.dim() != 2 or X.shape[-1] != self.centers.shape[-1]:
             raise ValueError(f"augment takes q x {self.centers.shape[-1]} points, got shape {tuple(X.shape)}")
         X = X.detach().to(self.centers)
-        sigma2 = self.noise(X).detach() if noise is None else torch.as_tensor(noise).to(self.centers)
+        sigma2 = torch.as_tensor(self.noise(X) if noise is None else noise, dtype=self.dtype, device=self.device)
         if sigma2.dim() > 0 and sigma2.shape != X.shape[:-1]:
             raise ValueError(f"noise is a number or one for each of {len(X)} points, got {tuple(sigma2.shape)}")
+        if not bool((sigma2 >= 0).all()):
+            raise ValueError("noise variances must not be negative or NaN")
+        if Y is not None and Y.numel() != len(X):
+            raise ValueError(f"Y is one value for each of {len(X)} points, got shape {tuple(Y.shape)}")
         with torch.no_grad():
             F = self.features(X)  # q x r
             C = self._covar(X, F)  # q x q
