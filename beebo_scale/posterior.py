@@ -25,6 +25,7 @@ import torch
 from gpytorch.kernels import Kernel
 from gpytorch.means import Mean
 from torch import Tensor
+from torch.nn import Module
 
 
 class Root(Protocol):
@@ -135,8 +136,10 @@ class Posterior:
         centers: Z, n x d.
         weights: alpha, n.
         down: R, n x r.
-        up: S, r x u, or None.
         noise: sigma^2(x) of a new measurement, ... q x d -> ... q.
+        up: S, r x u, or None.
+        warp: map from the inputs that callers give to those of kernel, mean and centers (botorch's input transform);
+            None is the identity. The noise sees what callers give.
     """
 
     kernel: Kernel
@@ -146,6 +149,7 @@ class Posterior:
     down: Root
     noise: Noise
     up: Tensor | None = None
+    warp: Module | None = None
 
     @property
     def rank(self) -> int:
@@ -176,6 +180,7 @@ class Posterior:
         Returns:
             ... q.
         """
+        X = self._warped(X)
         return self._mean(X, self._cross(X))
 
     def covar(self, X: Tensor) -> Tensor:
@@ -187,6 +192,7 @@ class Posterior:
         Returns:
             ... q x q.
         """
+        X = self._warped(X)
         return self._covar(X, self._features(X, self._cross(X)))
 
     def variance(self, X: Tensor) -> Tensor:
@@ -198,15 +204,18 @@ class Posterior:
         Returns:
             ... q, never below zero.
         """
+        X = self._warped(X)
         return self._variance(X, self._features(X, self._cross(X)))
 
     def mean_and_covar(self, X: Tensor) -> tuple[Tensor, Tensor]:
         """`mean` (... q) and `covar` (... q x q) from one evaluation of k(X, Z)."""
+        X = self._warped(X)
         K = self._cross(X)
         return self._mean(X, K), self._covar(X, self._features(X, K))
 
     def mean_and_variance(self, X: Tensor) -> tuple[Tensor, Tensor]:
         """`mean` and `variance` (both ... q) from one evaluation of k(X, Z)."""
+        X = self._warped(X)
         K = self._cross(X)
         return self._mean(X, K), self._variance(X, self._features(X, K))
 
@@ -219,6 +228,7 @@ class Posterior:
         Returns:
             ... q x r.
         """
+        X = self._warped(X)
         return self._features(X, self._cross(X))
 
     def cross_covar(self, X1: Tensor, F1: Tensor, X2: Tensor, F2: Tensor) -> Tensor:
@@ -233,7 +243,7 @@ class Posterior:
         Returns:
             p x q.
         """
-        C = gram(self.kernel, X1, X2) - F1 @ F2.mT
+        C = gram(self.kernel, self._warped(X1), self._warped(X2)) - F1 @ F2.mT
         return C if self.up is None else C + (F1 @ self.up) @ (F2 @ self.up).mT
 
     def augment(self, X: Tensor, noise: Tensor | float | None = None, Y: Tensor | None = None) -> Posterior:
@@ -251,30 +261,27 @@ class Posterior:
             ValueError: X is no matrix, shapes disagree, a noise variance is negative, or C + Sigma is not positive
                 definite.
         """
-        if X.dim() != 2 or X.shape[-1] != self.centers.shape[-1]:
-            raise ValueError(f"augment takes q x {self.centers.shape[-1]} points, got shape {tuple(X.shape)}")
-        X = X.detach().to(self.centers)
-        sigma2 = torch.as_tensor(self.noise(X) if noise is None else noise, dtype=self.dtype, device=self.device)
-        if sigma2.dim() > 0 and sigma2.shape != X.shape[:-1]:
-            raise ValueError(f"noise is a number or one for each of {len(X)} points, got {tuple(sigma2.shape)}")
-        if not bool((sigma2 >= 0).all()):
-            raise ValueError("noise variances must not be negative or NaN")
+        if X.dim() != 2:
+            raise ValueError(f"augment takes a matrix of q points, got shape {tuple(X.shape)}")
         if Y is not None and Y.numel() != len(X):
             raise ValueError(f"Y is one value for each of {len(X)} points, got shape {tuple(Y.shape)}")
         with torch.no_grad():
-            F = self.features(X)  # q x r
-            C = self._covar(X, F)  # q x q
-            L = _cholesky(C + torch.diag_embed(sigma2.expand(len(X))))
+            X = X.to(self.centers)
+            sigma2 = self._noise_at(X, noise)  # q
+            T = self._warped(X)
+            K = self._cross(T)
+            F = self._features(T, K)  # q x r
+            L = _cholesky(self._covar(T, F) + torch.diag_embed(sigma2))
             B = F if self.up is None else F - (F @ self.up) @ self.up.mT  # q x r
             down = self.down.extend(B, L)
-            up = None if self.up is None else torch.cat([self.up, self.up.new_zeros(len(X), self.up.shape[-1])])
-            weights = torch.cat([self.weights, self.weights.new_zeros(len(X))])
+            up = None if self.up is None else torch.cat([self.up, self.up.new_zeros(len(T), self.up.shape[-1])])
+            weights = torch.cat([self.weights, self.weights.new_zeros(len(T))])
             if Y is not None:
-                residual = Y.detach().to(self.centers).reshape(-1, 1) - self.mean(X).unsqueeze(-1)  # q x 1
+                residual = Y.to(self.centers).reshape(-1, 1) - self._mean(T, K).unsqueeze(-1)  # q x 1
                 z = torch.linalg.solve_triangular(L, residual, upper=False)  # q x 1
                 new = torch.cat([z.new_zeros(self.rank, 1), z])  # (r + q) x 1
                 weights = weights + down.expand(new).squeeze(-1)
-        return replace(self, centers=torch.cat([self.centers, X]), weights=weights, down=down, up=up)
+        return replace(self, centers=torch.cat([self.centers, T]), weights=weights, down=down, up=up)
 
     def compress(self, rank: int) -> Posterior:
         """This posterior with `rank` features: those that explain most variance at the centers.
@@ -294,7 +301,7 @@ class Posterior:
         with torch.no_grad():
             moment = self.centers.new_zeros(self.rank, self.rank)  # F(Z)' F(Z), r x r
             for Z in self.centers.split(1024):  # in chunks: no n x n matrix beside the root
-                F = self.features(Z)
+                F = self.down.features(self._cross(Z))
                 moment += F.mT @ F
             if self.up is None:
                 return replace(self, down=DenseRoot(self.down.expand(_leading(moment, rank))))
@@ -319,13 +326,28 @@ class Posterior:
             down=self.down.to(*args, **kwargs),
             noise=self.noise.to(*args, **kwargs),
             up=None if self.up is None else self.up.to(*args, **kwargs),
+            warp=None if self.warp is None else copy.deepcopy(self.warp).to(*args, **kwargs),
         )
 
-    def _cross(self, X: Tensor) -> Tensor:
-        """k(X, Z) with all batches in one matrix, as all share the centers: ... q x d -> p x n, p = product(...) q."""
-        if X.dim() < 2 or X.shape[-1] != self.centers.shape[-1]:
+    def _warped(self, X: Tensor) -> Tensor:
+        """Inputs as kernel and mean take them, ... q x d."""
+        T = X if self.warp is None else self.warp(X)
+        if T.dim() < 2 or T.shape[-1] != self.centers.shape[-1]:
             raise ValueError(f"points come as ... x q x {self.centers.shape[-1]}, got shape {tuple(X.shape)}")
-        return gram(self.kernel, X.reshape(-1, X.shape[-1]), self.centers)
+        return T
+
+    def _cross(self, T: Tensor) -> Tensor:
+        """k(T, Z), all batches in one matrix as all share the centers: ... q x d -> p x n, p = product(...) q."""
+        return gram(self.kernel, T.reshape(-1, T.shape[-1]), self.centers)
+
+    def _noise_at(self, X: Tensor, noise: Tensor | float | None) -> Tensor:
+        """Noise variances of q points as a vector: those given, or the posterior's own."""
+        sigma2 = torch.as_tensor(self.noise(X) if noise is None else noise, dtype=self.dtype, device=self.device)
+        if sigma2.dim() > 0 and sigma2.shape != X.shape[:-1]:
+            raise ValueError(f"noise is a number or one for each of {len(X)} points, got {tuple(sigma2.shape)}")
+        if not bool((sigma2 >= 0).all()):
+            raise ValueError("noise variances must not be negative or NaN")
+        return sigma2.expand(len(X))
 
     def _features(self, X: Tensor, K: Tensor) -> Tensor:
         return self.down.features(K).reshape(*X.shape[:-1], self.rank)
