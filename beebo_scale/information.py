@@ -19,7 +19,7 @@ def information_gain(covar: Tensor, noise: Tensor | float) -> Tensor:
 
     Args:
         covar: C, ... q x q posterior covariance of the latent function at the batch.
-        noise: sigma^2, variance of each measurement in the units of C: a number, ... or ... q.
+        noise: sigma^2, variance of each measurement in the units of C: a number or ... q.
 
     Returns:
         ..., never below zero.
@@ -33,6 +33,8 @@ def information_gain(covar: Tensor, noise: Tensor | float) -> Tensor:
     s = sigma2.rsqrt().expand(covar.shape[:-1])  # ... q
     eye = torch.eye(covar.shape[-1], dtype=covar.dtype, device=covar.device)
     M = eye + s.unsqueeze(-1) * covar * s.unsqueeze(-2)  # ... q x q
+    if not bool(torch.isfinite(M).all() & torch.isfinite(sigma2).all()):
+        raise ValueError("covariance or noise is not finite")
     L, info = torch.linalg.cholesky_ex(M)
     if not bool(info.any()):
         return L.diagonal(dim1=-2, dim2=-1).log().sum(-1)
@@ -59,8 +61,6 @@ def _spectral_half_logdet(M: Tensor) -> Tensor:
     M >= 1 holds in exact arithmetic, so eigenvalues below one are rounding and count as one. The gradient
     1/2 M^-1 is set by hand: that of an eigendecomposition is undefined where eigenvalues meet.
     """
-    if not bool(torch.isfinite(M).all()):
-        raise ValueError("covariance or noise is not finite")
     with torch.no_grad():
         eigenvalues, Q = torch.linalg.eigh(M)
         eigenvalues = eigenvalues.clamp_min(1.0)
