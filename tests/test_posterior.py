@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from beebo_scale import BatchedEnergyEntropy
-from beebo_scale.posterior import CholeskyRoot, DenseRoot
+from beebo_scale.roots import CholeskyRoot, DenseRoot
 from tests.helpers import LAWS, close, condition, exact_toy, normal, sparse_toy, uniform
 
 TOYS = {
@@ -212,9 +212,9 @@ X4 = uniform(4, 2, seed=6)
 @pytest.mark.parametrize(
     ("X", "noise", "Y", "match"),
     [
-        (uniform(4, 3), 0.1, None, "takes q x 2 points"),
-        (uniform(1, 4, 2), 0.1, None, "takes q x 2 points"),
-        (uniform(2), 0.1, None, "takes q x 2 points"),
+        (uniform(4, 3), 0.1, None, "q x"),
+        (uniform(1, 4, 2), 0.1, None, "q x"),
+        (uniform(2), 0.1, None, "q x"),
         (X4, uniform(3), None, "noise is a number or one for each of 4"),
         (X4, uniform(4, 1), None, "noise is a number or one for each of 4"),
         (X4, 0.1, normal(3), "one value for each of 4"),

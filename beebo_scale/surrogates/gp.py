@@ -18,7 +18,8 @@ from gpytorch.means import ConstantMean
 from gpytorch.priors import GammaPrior, LogNormalPrior
 from torch import Tensor
 
-from ..posterior import CholeskyRoot, Posterior, gram
+from ..posterior import Posterior, gram
+from ..roots import CholeskyRoot
 from .noise import ConstantNoise
 from .observations import Observations
 
