@@ -22,7 +22,7 @@ def information_gain(covar: Tensor, noise: Tensor | float) -> Tensor:
         noise: sigma^2, variance of each measurement in the units of C: a number or ... q.
 
     Returns:
-        ..., never below zero.
+        ..., below zero by no more than the rounding in C.
 
     Raises:
         ValueError: a noise variance that is not above zero, or C or noise that is not finite.

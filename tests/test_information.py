@@ -58,7 +58,7 @@ def test_repeats_within_a_batch_share_their_noise():
     toy = exact_toy()
     X = uniform(3, 2, seed=3)
     repeated = information_gain(toy.posterior.covar(X[[0, 1, 1, 1, 2, 2]]), 0.06)
-    merged = information_gain(toy.posterior.covar(X), torch.tensor([0.06, 0.02, 0.03]).double())
+    merged = information_gain(toy.posterior.covar(X), torch.tensor([0.06, 0.02, 0.03], dtype=torch.float64))
     close(repeated, merged)
 
 
@@ -73,7 +73,7 @@ def test_one_row_and_one_input():
     toy = exact_toy(n=1, d=1)
     X = uniform(4, 1, seed=3)
     C = toy.covar(X)
-    close(information_gain(toy.posterior.covar(X), 0.1), half_logdet(C, torch.full((4,), 0.1).double()))
+    close(information_gain(toy.posterior.covar(X), 0.1), half_logdet(C, torch.full((4,), 0.1, dtype=torch.float64)))
 
 
 def test_far_outside_the_data_only_the_prior_counts():
@@ -94,7 +94,7 @@ def test_of_one_point_is_the_marginal_gain():
 
 
 def test_marginal_gain_of_little_variance_is_exact():
-    close(marginal_gain(torch.tensor([1e-20, 0.0]).double(), 1.0), torch.tensor([5e-21, 0.0]).double(), 1e-14, 0)
+    close(marginal_gain(torch.tensor([1e-20, 0.0], dtype=torch.float64), 1.0), torch.tensor([5e-21, 0.0], dtype=torch.float64), 1e-14, 0)
 
 
 @pytest.mark.parametrize("sigma2", [1e-3, 1e-1, 10.0])
@@ -126,7 +126,7 @@ def test_gradients_are_finite_where_points_meet():
 
 def below_zero():
     """A covariance whose smallest eigenvalue rounding took far below -sigma^2, and the one it should have been."""
-    eigenvalues = torch.tensor([2.0, 0.5, 0.1, 1e-3, -1e-8, 0.0]).double()
+    eigenvalues = torch.tensor([2.0, 0.5, 0.1, 1e-3, -1e-8, 0.0], dtype=torch.float64)
     sigma2 = 1e-9
     bad, good = spectrum(eigenvalues), spectrum(eigenvalues.clamp_min(0.0))
     assert torch.linalg.cholesky_ex(torch.eye(6) + bad / sigma2).info > 0
@@ -152,7 +152,7 @@ def test_fallback_has_the_gradient_of_the_nearest_covariance():
 
 def test_fallback_of_one_batch_leaves_the_others_right():
     bad, good, sigma2 = below_zero()
-    other = spectrum(torch.linspace(0.1, 1.0, 6).double(), seed=5)
+    other = spectrum(torch.linspace(0.1, 1.0, 6, dtype=torch.float64), seed=5)
     both = information_gain(torch.stack([bad, other]), sigma2)
     close(both, information_gain(torch.stack([good, other]), sigma2), rtol=1e-7, atol=0)
 
@@ -160,7 +160,7 @@ def test_fallback_of_one_batch_leaves_the_others_right():
 # --- errors ------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("noise", [0.0, -0.1, math.nan, torch.tensor([0.1, 0.1, 0.0]).double(), [0.1, 0.1, -1e-9]])
+@pytest.mark.parametrize("noise", [0.0, -0.1, math.nan, torch.tensor([0.1, 0.1, 0.0], dtype=torch.float64), [0.1, 0.1, -1e-9]])
 def test_noise_has_to_be_above_zero(noise):
     with pytest.raises(ValueError, match="noise variances must be above zero"):
         information_gain(torch.eye(3, dtype=torch.float64), noise)
