@@ -19,7 +19,7 @@ from gpytorch.priors import GammaPrior, LogNormalPrior
 from torch import Tensor
 
 from ..posterior import Posterior, gram
-from ..roots import CholeskyRoot
+from .exact import condition_exactly
 from .noise import ConstantNoise
 from .observations import Observations
 
@@ -134,22 +134,10 @@ def fit_hyperparameters(
 
 
 def exact_posterior(gp: GaussianProcess, data: Observations) -> Posterior:
-    """The exact posterior: R = L^-T with L L' = K + Sigma, one n x n matrix.
+    """The exact posterior of `gp` given the observations.
 
     The noise of a new measurement is sigma^2; where variances were known for each row, their mean.
     """
     gp = copy.deepcopy(gp).requires_grad_(False)
-    with torch.no_grad():
-        A = gram(gp.kernel, data.X, data.X)
-        A.diagonal().add_(gp.noise_of(data))
-        L = torch.linalg.cholesky(A)
-        alpha = torch.cholesky_solve((data.y - gp.mean(data.X)).unsqueeze(-1), L).squeeze(-1)
-        sigma2 = gp.sigma2.clone() if data.noise is None else data.noise.mean()
-    return Posterior(
-        kernel=gp.kernel,
-        prior_mean=gp.mean,
-        centers=data.X,
-        weights=alpha,
-        down=CholeskyRoot(L),
-        noise=ConstantNoise(sigma2),
-    )
+    sigma2 = gp.sigma2.clone() if data.noise is None else data.noise.mean()
+    return condition_exactly(gp.kernel, gp.mean, data.X, data.y, gp.noise_of(data), ConstantNoise(sigma2))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import pickle
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
@@ -16,7 +15,7 @@ from torch import Tensor
 from ..errors import InputError
 from ..posterior import Posterior
 from ..progress import track
-from ..screening import Encoder, Table, atomic_write
+from ..screening import Encoder, Table, atomic_write, check_folder
 from .gp import FitReport, GaussianProcess, exact_posterior
 from .kernels import screen_kernel
 from .observations import Observations
@@ -98,7 +97,12 @@ class Surrogate:
         }
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the surrogate to one file that `load_surrogate` reads; whole or not at all."""
+        """Write the surrogate to one file that `load_surrogate` reads; whole or not at all.
+
+        Raises:
+            InputError: the path cannot be written.
+        """
+        check_folder(path)
         content = {
             "format": FILE_FORMAT,
             "kind": self.kind,
@@ -125,14 +129,22 @@ def load_surrogate(path: str | os.PathLike[str]) -> Surrogate:
         InputError: no such file, not a surrogate, damaged, or written by a newer version.
     """
     path = Path(path)
-    if not path.is_file():
+    if path.is_dir():
+        raise InputError(f"{path} is a folder; give a file written by Surrogate.save")
+    if not path.exists():
         raise InputError(f"{path}: no such model file; give a file written by Surrogate.save")
     try:
         content = torch.load(path, map_location="cpu", weights_only=True)[FILE_KEY]
-    except (RuntimeError, EOFError, OSError, KeyError, TypeError, ValueError, pickle.UnpicklingError) as error:
+        if content["format"] <= FILE_FORMAT:
+            return _surrogate_of(content)
+    except InputError:
+        raise
+    except Exception as error:  # what a damaged file raises has no end
         raise InputError(f"{path}: not a readable surrogate; give a file written by Surrogate.save") from error
-    if content["format"] > FILE_FORMAT:
-        raise InputError(f"{path}: format {content['format']} is newer than this version reads; update beebo_scale")
+    raise InputError(f"{path}: format {content['format']} is newer than this version reads; update beebo_scale")
+
+
+def _surrogate_of(content: dict[str, Any]) -> Surrogate:
     encoder = Encoder.from_dict(content["encoder"])
     gp = new_gp(encoder, content["priors"])
     gp.load_state_dict(content["hyperparameters"])

@@ -67,18 +67,25 @@ class TargetScale:
     def moments(self, mean: Tensor, variance: Tensor) -> tuple[Tensor, Tensor]:
         """Mean and standard deviation in own units of what is Gaussian in standardised units.
 
-        For the square root y = max(f, 0)^2 with f ~ N(mu, v), both moments are exact: with s = sqrt(v), t = mu / s,
-        E y = (mu^2 + v) Phi(t) + mu s phi(t) and E y^2 = (mu^4 + 6 mu^2 v + 3 v^2) Phi(t) + (mu^3 + 5 mu v) s phi(t).
+        For the square root y = max(f, 0)^2 with f ~ N(mu, v), both moments are exact. With n = f^2 on the less likely
+        side of zero and nothing elsewhere, a = |mu| / sqrt(v) and q = Phi(-a):
+
+            E n = v ((a^2 + 1) q - a phi(a)),    E n^2 = v^2 ((a^4 + 6 a^2 + 3) q - (a^3 + 5 a) phi(a)),
+
+        and y = n if mu < 0, else y = f^2 - n. Neither way a small moment is the difference of two large ones.
         """
         mu, v = self.shift + self.scale * mean, self.scale**2 * variance
         if self.transform == "none":
             return mu, v.sqrt()
-        s = v.sqrt().clamp_min(1e-150)
-        t = mu / s
-        Phi, phi = torch.special.ndtr(t), torch.exp(-0.5 * t.square()) / (2 * torch.pi) ** 0.5
-        first = (mu.square() + v) * Phi + mu * s * phi
-        second = (mu**4 + 6 * mu**2 * v + 3 * v**2) * Phi + (mu**3 + 5 * mu * v) * s * phi
-        return first, (second - first.square()).clamp_min(0.0).sqrt()
+        a = mu.abs() / v.sqrt().clamp_min(torch.finfo(v.dtype).tiny)
+        a = a.clamp_max(40.0)  # phi(40) is zero in any number format
+        q, phi = 0.5 * torch.special.erfc(a / 2**0.5), torch.exp(-0.5 * a.square()) / (2 * torch.pi) ** 0.5
+        n1 = v * ((a.square() + 1) * q - a * phi)  # E n
+        n2 = v.square() * ((a**4 + 6 * a**2 + 3) * q - (a**3 + 5 * a) * phi)  # E n^2
+        f2, var_f2 = mu.square() + v, 4 * mu.square() * v + 2 * v.square()  # mean and variance of f^2
+        first = torch.where(mu < 0, n1, f2 - n1)
+        second = torch.where(mu < 0, n2 - n1.square(), var_f2 - n2 + 2 * f2 * n1 - n1.square())  # central
+        return first.clamp_min(0.0), second.clamp_min(0.0).sqrt()
 
     def to_dict(self) -> dict[str, Any]:
         """Plain types, for a file."""

@@ -1,0 +1,169 @@
+r"""`posterior_of`: the `Posterior` of a fitted botorch or gpytorch model.
+
+The posterior lives in the model's own units: inputs before the input transform (its warp), targets after undoing
+the outcome transform. An affine outcome transform y = shift + scale z keeps the process Gaussian: it multiplies the
+kernel by scale(x) scale(x') and moves the mean. Anything that does not is refused with the reason.
+"""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import torch
+from botorch.models import MultiTaskGP
+from botorch.models.transforms.outcome import Standardize, StratifiedStandardize
+from gpytorch.distributions import MultivariateNormal
+from gpytorch.kernels import Kernel
+from gpytorch.likelihoods import FixedNoiseGaussianLikelihood, GaussianLikelihood, HadamardGaussianLikelihood
+from gpytorch.models import ApproximateGP, ExactGP
+from gpytorch.variational import UnwhitenedVariationalStrategy, VariationalStrategy
+from torch import Tensor, nn
+
+from ..errors import InputError
+from ..posterior import Noise, Posterior, gram
+from ..roots import DenseRoot
+from .exact import condition_exactly
+from .noise import ConstantNoise, TaskNoise
+from .units import OutcomeScale, RescaledKernel, RescaledMean, TaskMean
+
+PROBES = 16  # training inputs at which the kernel and mean found here are compared with the model's own prior
+
+
+def posterior_of(model: nn.Module) -> Posterior:
+    """The `Posterior` of a fitted model.
+
+    Args:
+        model: botorch SingleTaskGP (with or without train_Yvar, input and affine outcome transforms), MultiTaskGP
+            (inputs with the task column), SingleTaskVariationalGP, or a gpytorch ExactGP or ApproximateGP with
+            `mean_module`, `covar_module` and a Gaussian `likelihood`.
+
+    Returns:
+        The posterior of the latent function, in the model's own units. New measurements have the likelihood's noise;
+        with train_Yvar, the mean of the known variances.
+
+    Raises:
+        InputError: the model cannot be represented; the text says why.
+    """
+    was_training = model.training
+    model.eval()
+    try:
+        if isinstance(model, ExactGP):
+            return _exact(model)
+        inner = getattr(model, "model", model)
+        if isinstance(inner, ApproximateGP):
+            return _variational(model, inner)
+    finally:
+        model.train(was_training)
+    raise _refusal(model, "it is neither an exact nor a variational Gaussian process of gpytorch")
+
+
+def _exact(model: Any) -> Posterior:
+    if len(model.train_inputs) != 1 or model.train_inputs[0].dim() != 2 or model.train_targets.dim() != 1:
+        raise _refusal(model, "it holds a batch of models (several outputs, or several hyperparameter samples)")
+    column = model._task_feature if isinstance(model, MultiTaskGP) else None
+    if column is not None and model._task_mapper is not None:
+        raise _refusal(model, "its task values are not 0, 1, 2, ..., by which botorch itself looks up their noise")
+    warp = _frozen(getattr(model, "input_transform", None))
+    Z = model.train_inputs[0].detach()
+    outcome = _outcome_scale(model, column)
+    kernel = RescaledKernel(_frozen(model.covar_module), outcome)
+    base_mean = _frozen(model.mean_module)
+    if column is not None and type(base_mean).__name__ == "MultitaskMean":
+        base_mean = TaskMean(base_mean, column)
+    _compare_prior(model, Z, kernel.base, base_mean)
+    scale2 = outcome.of(outcome.scale, Z).square()
+    y = outcome.of(outcome.shift, Z) + outcome.of(outcome.scale, Z) * model.train_targets.detach()
+    sigma2 = scale2 * _training_noise(model, Z, column)
+    noise = _new_noise(model, outcome, column, sigma2)
+    return condition_exactly(kernel, RescaledMean(base_mean, outcome), Z, y, sigma2, noise, warp)
+
+
+def _variational(model: nn.Module, inner: Any) -> Posterior:
+    strategy = inner.variational_strategy
+    if type(strategy) not in (VariationalStrategy, UnwhitenedVariationalStrategy):
+        raise _refusal(model, f"its variational strategy is {type(strategy).__name__}")
+    if not bool(strategy.variational_params_initialized):
+        raise _refusal(model, "its variational distribution was never trained")
+    Z = strategy.inducing_points.detach()
+    outcome = _outcome_scale(model, None)
+    kernel = RescaledKernel(_frozen(inner.covar_module), outcome)
+    mean = RescaledMean(_frozen(inner.mean_module), outcome)
+    q_u = strategy.variational_distribution
+    m, S = q_u.mean.detach(), q_u.covariance_matrix.detach()  # m inducing points: m, m x m
+    if Z.dim() != 2 or m.dim() != 1:
+        raise _refusal(model, "it holds a batch of models (several outputs)")
+    _compare_prior(inner, Z, kernel.base, mean.base)
+    with torch.no_grad():
+        K = gram(kernel, Z, Z)
+        K.diagonal().add_(outcome.scale.square() * strategy.jitter_val)  # part of the model that was trained
+        L = torch.linalg.cholesky(K.double()).to(K)
+        eye = torch.eye(len(Z), dtype=K.dtype, device=K.device)
+        root = torch.linalg.solve_triangular(L.mT, eye, upper=True)  # L^-T
+        up = torch.linalg.cholesky(S) if bool(S.any()) else None
+        if type(strategy) is UnwhitenedVariationalStrategy:
+            m = root.mT @ (outcome.shift + outcome.scale * m - mean(Z))
+            up = None if up is None else root.mT @ (outcome.scale * up)
+    noise = _new_noise(model, outcome, None, None)
+    warp = _frozen(getattr(model, "input_transform", None))
+    return Posterior(kernel, mean, centers=Z, weights=root @ m, down=DenseRoot(root), noise=noise, up=up, warp=warp)
+
+
+def _outcome_scale(model: Any, column: int | None) -> OutcomeScale:
+    """The affine outcome transform, in task indices."""
+    transform = getattr(model, "outcome_transform", None)
+    example = next(model.parameters())
+    if transform is None:
+        return OutcomeScale(example.new_zeros(1), example.new_ones(1))
+    if isinstance(transform, StratifiedStandardize) and column is not None:
+        strata = transform.strata_mapping[: model.num_tasks].long()  # of each task
+        return OutcomeScale(transform.means[strata], transform.stdvs[strata], column)
+    if type(transform) is Standardize and transform.means.numel() == 1:
+        return OutcomeScale(transform.means, transform.stdvs)
+    raise _refusal(model, f"its outcome transform {type(transform).__name__} does not keep the posterior Gaussian")
+
+
+def _training_noise(model: Any, Z: Tensor, column: int | None) -> Tensor:
+    """Noise variances of the training rows in the model's standardised units, n."""
+    likelihood = model.likelihood
+    if isinstance(likelihood, HadamardGaussianLikelihood):
+        return likelihood.noise.detach().reshape(-1)[Z[:, column].long()]
+    if isinstance(likelihood, GaussianLikelihood | FixedNoiseGaussianLikelihood):
+        return likelihood.noise.detach().expand(len(Z))
+    raise _refusal(model, f"its likelihood is {type(likelihood).__name__}, not a Gaussian one")
+
+
+def _new_noise(model: Any, outcome: OutcomeScale, column: int | None, sigma2: Tensor | None) -> Noise:
+    """Noise of new measurements in own units; `sigma2`, the training rows' own, gives the mean of known variances."""
+    likelihood = model.likelihood
+    if isinstance(likelihood, FixedNoiseGaussianLikelihood) and sigma2 is not None:
+        return ConstantNoise(sigma2.mean())
+    if isinstance(likelihood, GaussianLikelihood | HadamardGaussianLikelihood):
+        variance = likelihood.noise.detach().reshape(-1) * outcome.scale.square()
+        return ConstantNoise(variance.squeeze()) if len(variance) == 1 else TaskNoise(variance, column or 0)
+    raise _refusal(model, f"its likelihood is {type(likelihood).__name__}, not a Gaussian one")
+
+
+def _compare_prior(model: Any, Z: Tensor, kernel: Kernel, mean: nn.Module) -> None:
+    """Refuse a model whose forward does more than evaluate its mean and covariance modules."""
+    with torch.no_grad():
+        prior = model.forward(Z[:PROBES])
+        if not isinstance(prior, MultivariateNormal):
+            raise _refusal(model, f"its prior is {type(prior).__name__}")
+        same = torch.allclose(prior.mean, mean(Z[:PROBES]), rtol=1e-5, atol=1e-6) and torch.allclose(
+            prior.covariance_matrix, gram(kernel, Z[:PROBES], Z[:PROBES]), rtol=1e-5, atol=1e-6
+        )
+    if not same:
+        raise _refusal(model, "its forward does more than evaluate mean_module and covar_module")
+
+
+def _frozen(module: Any) -> Any:
+    """A copy whose parameters take no gradient."""
+    return None if module is None else copy.deepcopy(module).requires_grad_(False).eval()
+
+
+def _refusal(model: object, reason: str) -> InputError:
+    return InputError(
+        f"a {type(model).__name__} cannot be turned into a Posterior: {reason}; use a single-output exact or "
+        "variational model with a Gaussian likelihood"
+    )
