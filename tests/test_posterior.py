@@ -239,6 +239,39 @@ def test_measuring_never_adds_variance(q, seed, name):
     assert torch.linalg.eigvalsh(difference).min() > -1e-10
 
 
+# --- warped inputs -----------------------------------------------------------------------------------------
+
+
+class Halved(torch.nn.Module):
+    """Callers give inputs in [0, 2], the kernel takes [0, 1]; the second one bends."""
+
+    def forward(self, X):
+        return torch.stack([X[..., 0] / 2, (X[..., 1] / 2) ** 1.5], dim=-1)
+
+
+def test_a_warped_posterior_is_the_plain_one_at_the_warped_points(toy):
+    warp = Halved()
+    posterior = replace(toy.posterior, warp=warp)
+    X, test, y = 2 * uniform(4, 2, seed=6), 2 * uniform(3, 5, 2, seed=9), normal(4, seed=7)
+    pairs = [
+        (posterior, toy.posterior),
+        (posterior.augment(X, 0.1, y), toy.posterior.augment(warp(X), 0.1, y)),
+        (posterior.compress(4), toy.posterior.compress(4)),
+        (posterior.compress(4).augment(X), toy.posterior.compress(4).augment(warp(X))),
+    ]
+    for warped, plain in pairs:
+        close(warped.mean(test), plain.mean(warp(test)), rtol=1e-13, atol=1e-13)
+        close(warped.covar(test), plain.covar(warp(test)), rtol=1e-13, atol=1e-13)
+        close(warped.variance(test), plain.variance(warp(test)), rtol=1e-13, atol=1e-13)
+    F = posterior.features(X)
+    close(posterior.cross_covar(X, F, X, F), posterior.covar(X))
+
+
+def test_gradients_pass_through_the_warp(toy):
+    posterior = replace(toy.posterior, warp=Halved())
+    assert torch.autograd.gradcheck(posterior.mean_and_covar, (2 * uniform(3, 2, seed=5)).requires_grad_())
+
+
 # --- compress ----------------------------------------------------------------------------------------------
 
 

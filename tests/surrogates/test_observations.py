@@ -1,0 +1,170 @@
+import math
+
+import pytest
+import torch
+from gpytorch.kernels import MaternKernel, ScaleKernel
+from hypothesis import given
+from hypothesis import strategies as st
+
+from beebo_scale.surrogates.gp import GaussianProcess, exact_posterior, log_marginal_likelihood
+from beebo_scale.surrogates.observations import merge_replicates
+from tests.helpers import LAWS, close, condition, matern52, normal, uniform
+
+ROWS = [0, 3, 0, 1, 2, 3, 3, 4, 0, 5]  # which of six inputs each measurement is of
+SIGMA2 = 0.07
+
+
+def measured(seed=0):
+    return uniform(6, 2, seed=seed)[ROWS], normal(len(ROWS), seed=seed + 1)
+
+
+def process(sigma2=SIGMA2):
+    gp = GaussianProcess(ScaleKernel(MaternKernel(nu=2.5, ard_num_dims=2)))
+    gp.kernel.base_kernel.lengthscale = torch.tensor([0.4, 0.7], dtype=torch.float64)
+    gp.kernel.outputscale = torch.tensor(1.3, dtype=torch.float64)
+    gp.mean.initialize(constant=torch.tensor(0.2, dtype=torch.float64))
+    gp.likelihood.noise = torch.tensor(sigma2, dtype=torch.float64)
+    return gp
+
+
+def all_rows(gp, X, y, noise=None):
+    """Log marginal likelihood of every row as it is, by torch.distributions."""
+    kernel = gp.kernel
+    K = matern52(X, X, kernel.base_kernel.lengthscale, kernel.outputscale)
+    noise = gp.sigma2.expand(len(X)) if noise is None else noise
+    mean = gp.mean.constant.expand(len(X))
+    return torch.distributions.MultivariateNormal(mean, K + torch.diag(noise)).log_prob(y)
+
+
+# --- what is kept ------------------------------------------------------------------------------------------
+
+
+def test_inputs_come_in_order_of_first_appearance():
+    X, y = measured()
+    data = merge_replicates(X, y)
+    assert torch.equal(data.X, X[[0, 1, 3, 4, 7, 9]])
+    assert data.count.tolist() == [3, 3, 1, 1, 1, 1]
+    assert len(data) == 6
+    assert data.noise is None
+
+
+def test_mean_and_scatter_of_replicates():
+    X, y = measured()
+    data = merge_replicates(X, y)
+    groups = [y[[0, 2, 8]], y[[1, 5, 6]], y[[3]], y[[4]], y[[7]], y[[9]]]
+    close(data.y, torch.stack([g.mean() for g in groups]))
+    assert data.scatter == pytest.approx(sum(float((g - g.mean()).square().sum()) for g in groups), rel=1e-12)
+
+
+def test_known_noise_weighs_the_mean():
+    X, y = measured()
+    noise = 0.01 + uniform(len(y), seed=3)
+    data = merge_replicates(X, y, noise)
+    w = 1 / noise[[0, 2, 8]]
+    close(data.y[0], (w * y[[0, 2, 8]]).sum() / w.sum())
+    close(data.noise[0], 1 / w.sum())
+    close(data.noise[2:], noise[[3, 4, 7, 9]])
+    assert data.scatter == 0.0
+
+
+def test_rows_without_replicates_stay_as_they_are():
+    X, y, noise = uniform(20, 3), normal(20), 0.1 + uniform(20, seed=1)
+    for known in (None, noise):
+        data = merge_replicates(X, y, known)
+        assert torch.equal(data.X, X)
+        close(data.y, y, rtol=1e-15, atol=0)
+        assert (data.count == 1).all()
+        assert data.scatter == 0.0
+    close(data.noise, noise, rtol=1e-15, atol=0)
+
+
+def test_one_row_and_nothing_but_replicates():
+    assert len(merge_replicates(uniform(1, 2), normal(1))) == 1
+    data = merge_replicates(uniform(1, 2).expand(5, 2), normal(5))
+    assert (len(data), data.count.tolist()) == (1, [5.0])
+    close(data.y[0], normal(5).mean())
+
+
+def test_zero_has_no_sign():
+    assert len(merge_replicates(torch.tensor([[0.0], [-0.0], [1.0]], dtype=torch.float64), normal(3))) == 2
+
+
+def test_take_keeps_rows_and_their_share_of_the_scatter():
+    X, y = measured()
+    data = merge_replicates(X, y, 0.1 + uniform(len(y), seed=3))
+    part = data.take(torch.tensor([0, 3, 5]))
+    for name in ("X", "y", "noise", "count"):
+        assert torch.equal(getattr(part, name), getattr(data, name)[[0, 3, 5]])
+    data = merge_replicates(X, y)
+    assert data.take(torch.tensor([0, 3, 5])).scatter == pytest.approx(data.scatter / 2)  # 2 of 4 spare replicates
+    assert data.take(torch.tensor([3, 5])).scatter == 0.0
+    assert data.take(torch.arange(6)).scatter == pytest.approx(data.scatter, rel=1e-15)
+    assert data.take(torch.arange(6)).noise is None
+
+
+# --- nothing is lost ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("known", [False, True])
+def test_the_posterior_is_that_of_all_rows(known):
+    X, y = measured()
+    noise = 0.01 + uniform(len(y), seed=3) if known else torch.full((len(y),), SIGMA2, dtype=torch.float64)
+    posterior = exact_posterior(process(), merge_replicates(X, y, noise if known else None))
+    test = uniform(7, 2, seed=5)
+    joint = torch.cat([X, test])
+    K = matern52(joint, joint, torch.tensor([0.4, 0.7], dtype=torch.float64), 1.3)
+    mean, covar = condition(torch.full((len(joint),), 0.2, dtype=torch.float64), K, noise, y)
+    close(posterior.mean(test), mean)
+    close(posterior.covar(test), covar)
+
+
+def gradients(gp, value):
+    gp.zero_grad()
+    value.backward()
+    return {name: p.grad.clone() for name, p in gp.named_parameters() if p.grad is not None}
+
+
+def test_learned_noise_has_the_likelihood_gradients_of_all_rows():
+    X, y = measured()
+    gp = process()
+    merged = gradients(gp, log_marginal_likelihood(gp, merge_replicates(X, y)))
+    rows = gradients(gp, all_rows(gp, X, y))
+    assert len(rows) == 4  # lengthscale, outputscale, mean, noise
+    assert merged.keys() == rows.keys()
+    for name in rows:
+        close(merged[name], rows[name], rtol=1e-9)
+
+
+def test_known_noise_has_the_likelihood_gradients_of_all_rows():
+    X, y = measured()
+    noise = 0.01 + uniform(len(y), seed=3)
+    gp = process()
+    merged = gradients(gp, log_marginal_likelihood(gp, merge_replicates(X, y, noise)))
+    rows = gradients(gp, all_rows(gp, X, y, noise))
+    assert len(rows) == 3  # the noise is not asked
+    assert merged.keys() == rows.keys()
+    for name in rows:
+        close(merged[name], rows[name], rtol=1e-9)
+
+
+@LAWS
+@given(st.lists(st.integers(0, 3), min_size=2, max_size=8), st.floats(1e-3, 10.0), st.floats(1e-3, 10.0))
+def test_likelihoods_differ_by_a_constant_of_the_counts(rows, one, other):
+    X, y = uniform(4, 2)[rows], normal(len(rows))
+    data = merge_replicates(X, y)
+    with torch.no_grad():
+        differences = [
+            float(all_rows(process(sigma2), X, y) - log_marginal_likelihood(process(sigma2), data))
+            for sigma2 in (one, other)
+        ]
+    assert differences[0] == pytest.approx(differences[1], abs=1e-7)
+
+
+@pytest.mark.xfail(strict=True, reason="the constant -1/2 sum_i log n_i is missing from the merged likelihood")
+def test_learned_noise_has_the_likelihood_of_all_rows():
+    X, y = measured()
+    gp = process()
+    with torch.no_grad():
+        merged = float(log_marginal_likelihood(gp, merge_replicates(X, y)))
+        assert merged == pytest.approx(float(all_rows(gp, X, y)), rel=1e-10)
+    assert math.isfinite(merged)
