@@ -8,18 +8,20 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
-from jsonargparse import ArgumentError, ArgumentParser
+from jsonargparse import ArgumentError, ArgumentParser, Namespace
 
 from ..errors import InputError
 from . import suggest
+from .arguments import plain_words
 
 COMMANDS = {"suggest": suggest}
+DESCRIPTION = "Choose the next batch of experiments from the measurements of the batches before."
 
 
 def build_parser() -> ArgumentParser:
     """The parser of all commands."""
-    parser = ArgumentParser(prog="beebo-scale", description=__doc__.splitlines()[0], exit_on_error=False)
-    parser.add_argument("--version", action="version", version=_version())
+    parser = ArgumentParser(prog="beebo-scale", description=DESCRIPTION, exit_on_error=False, allow_abbrev=False)
+    parser.add_argument("--version", action="version", version=_version(), help="print the version and exit")
     commands = parser.add_subcommands(required=True, dest="command")
     for name, module in COMMANDS.items():
         commands.add_subcommand(name, module.build_parser(), help=module.HELP)
@@ -28,17 +30,23 @@ def build_parser() -> ArgumentParser:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command; returns the exit code."""
+    arguments = sys.argv[1:] if arguments is None else list(arguments)
     try:
-        options = build_parser().parse_args(arguments)
+        options = _parse(arguments)
         COMMANDS[options.command].run(options[options.command])
-    except ArgumentError as error:
-        return _refuse(f"{error} (see beebo-scale --help)")
     except InputError as error:
         return _refuse(str(error))
     except KeyboardInterrupt:
         print("beebo-scale: interrupted, nothing was written", file=sys.stderr)
         return 130
     return 0
+
+
+def _parse(arguments: Sequence[str]) -> Namespace:
+    try:
+        return build_parser().parse_args(arguments)
+    except (ArgumentError, UnicodeDecodeError) as error:  # the second from a configuration file
+        raise InputError(plain_words(str(error), arguments, COMMANDS)) from error
 
 
 def _refuse(message: str) -> int:

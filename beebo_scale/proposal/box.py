@@ -17,11 +17,13 @@ from torch import Tensor
 from torch.quasirandom import SobolEngine
 
 from ..acquisition import BatchedEnergyEntropy
+from ..errors import InputError
 from ..posterior import Posterior
 from ..progress import track
-from .pool import SHORTLIST, greedy
+from .pool import SHORTLIST, greedy, known
 
 Start = Literal["greedy", "sobol"]
+GRID = 1000  # steps across a box: settings that fall on the same one are the same experiment
 
 
 @dataclass(frozen=True)
@@ -56,17 +58,20 @@ def candidates(
     Returns:
         count x d.
     """
-    lo, hi = bounds
     near = count // 4
-    d = bounds.shape[-1]
     with torch.no_grad():
         order = (sign * posterior.mean(posterior.centers)).argsort(descending=True, stable=True)
-    best = posterior.centers[order[: max(1, len(order) // 10)]].cpu()
-    pick = torch.randint(len(best), (near,), generator=generator)
-    width = 10.0 ** (-1.0 - 2.0 * torch.rand(near, 1, generator=generator, dtype=torch.float64))  # 0.1 to 0.001
-    step = width * torch.randn(near, d, generator=generator, dtype=torch.float64)
-    incumbents = (best[pick].to(torch.float64) + step * (hi - lo).cpu()).clamp(lo.cpu(), hi.cpu())
-    return torch.cat([sobol(bounds, count - near, generator).cpu(), incumbents]).to(bounds)
+    best = posterior.centers[order[: max(1, len(order) // 10)]].to(bounds)
+    return torch.cat([sobol(bounds, count - near, generator), perturbed(best, bounds, near, generator)])
+
+
+def perturbed(points: Tensor, bounds: Tensor, count: int, generator: torch.Generator) -> Tensor:
+    """Count points near some of the given ones, at 0.001 to 0.1 of the box: n x d -> count x d."""
+    lo, hi = bounds
+    pick = torch.randint(len(points), (count,), generator=generator)
+    width = 10.0 ** (-1.0 - 2.0 * torch.rand(count, 1, generator=generator, dtype=torch.float64))
+    step = width * torch.randn(count, bounds.shape[-1], generator=generator, dtype=torch.float64)
+    return (points[pick.to(points.device)] + step.to(bounds) * (hi - lo)).clamp(lo, hi)
 
 
 def sobol(bounds: Tensor, count: int, generator: torch.Generator) -> Tensor:
@@ -103,14 +108,14 @@ def climb(acqf: BatchedEnergyEntropy, X: Tensor, bounds: Tensor, search: BoxSear
         b x q x d batches and their b values.
     """
     lo, hi = bounds
-    span = hi - lo
-    U = ((X - lo) / span).clamp(0.0, 1.0).requires_grad_(True)  # the unit cube, so that one step size fits all inputs
+    # In the unit cube, so that one step size fits all inputs.
+    U = ((X - lo) / (hi - lo)).clamp(0.0, 1.0).requires_grad_(True)
     adam = torch.optim.Adam([U], lr=search.learning_rate)
     best, best_value = U.detach().clone(), U.new_full((len(U),), -math.inf)
     for step in track(range(search.steps + 1), "moving the batch"):
         for group in adam.param_groups:
             group["lr"] = 0.5 * search.learning_rate * (1 + math.cos(math.pi * step / max(1, search.steps)))
-        value = acqf(lo + span * U)  # b
+        value = acqf(torch.lerp(lo, hi, U))  # b; lerp meets both ends exactly
         better = value.detach() > best_value
         best[better], best_value[better] = U.detach()[better], value.detach()[better]
         if step < search.steps:
@@ -118,7 +123,7 @@ def climb(acqf: BatchedEnergyEntropy, X: Tensor, bounds: Tensor, search: BoxSear
             adam.step()
             with torch.no_grad():
                 U.clamp_(0.0, 1.0)
-    return lo + span * best, best_value
+    return torch.lerp(lo, hi, best), best_value
 
 
 def optimize_box(
@@ -140,3 +145,52 @@ def optimize_box(
     X, value = climb(acqf, draw_starts(acqf, bounds, q, search, seed), bounds, search)
     best = int(value.argmax())
     return X[best], float(value[best])
+
+
+def replace_repeats(
+    acqf: BatchedEnergyEntropy, X: Tensor, bounds: Tensor, measured: Tensor, seed: int = 0
+) -> tuple[Tensor, int]:
+    """Points often meet, at a maximum or in a corner: rest the batch on a grid and choose others for the repeats.
+
+    Args:
+        acqf: acquisition function.
+        X: q x d batch.
+        bounds: 2 x d.
+        measured: n x d inputs that must not come again.
+        seed: of the other points, which lie near the repeats or anywhere in the box.
+
+    Returns:
+        q x d batch on the grid, without repeats, and the number of points replaced.
+
+    Raises:
+        InputError: not enough different settings were found.
+    """
+    # Repeats are found among whole numbers of steps: points that look the same may differ in the last bit.
+    steps, taken = grid_steps(X, bounds), grid_steps(measured, bounds)
+    clash = torch.logical_or(*known(steps, taken))
+    count = int(clash.sum())
+    if count > 0:
+        taken = torch.cat([taken, steps[~clash]])
+        generator = torch.Generator().manual_seed(seed)
+        anywhere = candidates(acqf.posterior, bounds, SHORTLIST * len(X), generator, acqf.sign)
+        nearby = perturbed(X[clash], bounds, SHORTLIST * len(X), generator)
+        pool = grid_steps(torch.cat([anywhere, nearby]), bounds)
+        pool = pool[~torch.logical_or(*known(pool, taken))]
+        if len(pool) < count:
+            raise InputError(f"bounds: no room for {len(X)} different experiments in the box; lower q or allow repeats")
+        kept = on_grid(steps[~clash], bounds)
+        rest = acqf.conditioned.augment(kept) if len(kept) else acqf.conditioned
+        chosen, _ = greedy(rest, on_grid(pool, bounds), count, acqf.temperature, acqf.sign)
+        steps = torch.cat([steps[~clash], pool[chosen]])
+    return on_grid(steps, bounds), count
+
+
+def grid_steps(X: Tensor, bounds: Tensor) -> Tensor:
+    """Whole steps from the low end of the box to each point (the grid goes on outside it), ... d -> ... d."""
+    lo, hi = bounds
+    return ((X - lo) / (hi - lo) * GRID).round()
+
+
+def on_grid(steps: Tensor, bounds: Tensor) -> Tensor:
+    """The points so many steps from the low end, ... d -> ... d."""
+    return torch.lerp(bounds[0], bounds[1], steps / GRID)

@@ -156,7 +156,7 @@ class _Conditioned:
             best = int((self.bound == self.bound.max()).nonzero()[0])  # the lowest of equals
             if self.age[best] == t:
                 break
-            block = self.bound.topk(min(BLOCK, len(self.bound))).indices
+            block = self.bound.topk(min(BLOCK, len(self.bound) - t)).indices  # never a row chosen before
             self._refresh(torch.unique(torch.cat([block, block.new_tensor([best])])))
         gain = float(self.bound[best])
         self.L[t, :t] = self.columns[best, :t]
@@ -180,3 +180,15 @@ class _Conditioned:
 
     def _variance(self, columns: Tensor, rows: Tensor | int) -> Tensor:
         return (self.prior_variance[rows] - columns.square().sum(-1)).clamp_min(0.0)
+
+
+def known(X: Tensor, measured: Tensor) -> tuple[Tensor, Tensor]:
+    """Which rows of X (p x d) are among the measured (n x d), and which repeat an earlier row of X: p booleans each."""
+    rows = torch.cat([measured, X])
+    groups, inverse = torch.unique(rows, dim=0, return_inverse=True)
+    position = torch.arange(len(rows), device=X.device)
+    empty = position.new_full((len(groups),), len(rows))
+    new = slice(len(measured), None)
+    first = empty.scatter_reduce(0, inverse, position, "amin")
+    first_in_X = empty.scatter_reduce(0, inverse[new], position[new], "amin")
+    return first[inverse[new]] < len(measured), first_in_X[inverse[new]] < position[new]

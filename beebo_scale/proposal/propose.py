@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 import os
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
+from numbers import Integral
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,9 +16,9 @@ from torch import Tensor
 
 from ..acquisition import BatchedEnergyEntropy, check_temperature
 from ..errors import InputError
-from ..screening import Batch, Table, read_library
-from .box import BoxSearch, candidates, optimize_box
-from .pool import SHORTLIST, choose, greedy
+from ..screening import Batch, Encoder, Table, read_library
+from .box import BoxSearch, optimize_box, replace_repeats
+from .pool import choose, greedy, known
 from .record import input_hashes, versions
 
 if TYPE_CHECKING:
@@ -25,6 +27,37 @@ if TYPE_CHECKING:
     from ..surrogates import Surrogate
 
 Bounds = Mapping[str, tuple[float, float]] | Sequence[tuple[float, float]]
+
+
+@dataclass(frozen=True)
+class Request:
+    """What is asked for, whatever it is chosen from; see `propose`."""
+
+    q: int
+    temperature: float = 0.5
+    maximize: bool = True
+    allow_repeats: bool = False
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        check_temperature(self.temperature)
+        if isinstance(self.q, bool) or not isinstance(self.q, Integral):
+            raise InputError(f"q = {self.q!r} is not a whole number")
+        if self.q < 1:
+            raise InputError(f"q = {self.q}: a batch has at least one point; give 1 or more")
+        if not 0 <= self.seed < 2**63:
+            raise InputError(f"seed = {self.seed}: give a whole number from 0 to 2^63 - 1")
+
+
+@dataclass(frozen=True, eq=False)
+class _Found:
+    """A batch: its rows as the user writes them (frame, X encoded), their gains, and what to record."""
+
+    frame: pd.DataFrame
+    X: Tensor
+    gain: Tensor
+    configuration: dict[str, Any]
+    record: dict[str, Any]
 
 
 def propose(
@@ -50,7 +83,7 @@ def propose(
         temperature: T'. 0 exploits; 0.5 is a balance; 2 explores.
         maximize: False if small targets are good.
         id: column of the library that names its rows.
-        allow_repeats: also propose inputs that were measured already.
+        allow_repeats: also propose inputs that were measured already, and one input twice.
         search: how hard to search a box.
         seed: of the starts in a box; a library needs no chance.
 
@@ -60,126 +93,111 @@ def propose(
     Raises:
         InputError: an unusable q, temperature, library or box, or fewer candidates than q.
     """
-    check_temperature(temperature)
-    if isinstance(q, bool) or not isinstance(q, int) or q < 1:
-        raise InputError(f"q = {q}: a batch has at least one point")
-    if library is not None and bounds is not None:
-        raise InputError("give either a library or bounds to choose from, not both")
     start = time.monotonic()
-    configuration = {
-        "q": q,
-        "temperature": temperature,
-        "energy": "mean",
-        "maximize": maximize,
-        "allow_repeats": allow_repeats,
-        "seed": seed,
-    }
-    if library is not None:
+    request = Request(q, temperature, maximize, allow_repeats, seed)
+    if library is not None and bounds is None:
         table = library if isinstance(library, Table) else read_library(library, surrogate.encoder.kinds, id)
-        frame, X, gain, found = _from_library(surrogate, table, q, temperature, maximize, allow_repeats)
-        configuration["library"], sources = table.source, [table.source]
-    elif bounds is not None:
-        box, search = surrogate.encoder.bounds(bounds), search or BoxSearch()
-        X, gain, found = _from_box(surrogate, box, q, temperature, maximize, allow_repeats, search, seed)
-        frame, sources = surrogate.encoder.decode(X), []
-        configuration |= {"bounds": _plain_bounds(surrogate, bounds), "search": asdict(search)}
+        found = _from_library(surrogate, table, request)
+    elif bounds is not None and library is None:
+        found = _from_box(surrogate, bounds, search or BoxSearch(), request)
     else:
-        raise InputError("give a library or bounds to choose from")
-    mean, std = surrogate.predict_encoded(X)
+        raise InputError("give either a library or bounds to choose from, and not both")
+    mean, std = surrogate.predict_encoded(found.X)
+    frame = found.frame
     frame.insert(0, "rank", np.arange(1, q + 1))
-    frame["mean"], frame["std"], frame["gain"] = mean.numpy(), std.numpy(), gain.numpy()
+    frame["mean"], frame["std"], frame["gain"] = mean.numpy(), std.numpy(), found.gain.numpy()
+    summary = surrogate.summary()
     run = {
-        "configuration": configuration,
+        "configuration": asdict(request) | {"energy": "mean"} | found.configuration,
         "temperature": temperature,
         "seed": seed,
-        **found,
-        "information_gain_error": surrogate.summary()["information_gain_error"],
-        "surrogate": surrogate.summary(),
-        "inputs": input_hashes(*sources),
+        **found.record,
+        "information_gain_error": summary["information_gain_error"],
+        "surrogate": summary,
+        "inputs": input_hashes(*filter(None, [found.configuration.get("library")])),
         "versions": versions(),
         "timings": {"propose_seconds": round(time.monotonic() - start, 3)},
     }
     return Batch(frame, run)
 
 
-def _from_library(
-    surrogate: Surrogate, table: Table, q: int, temperature: float, maximize: bool, allow_repeats: bool
-) -> tuple[pd.DataFrame, Tensor, Tensor, dict[str, Any]]:
-    """Frame, encoded rows and gains of the chosen library rows, and what to record."""
-    X = surrogate.encoder.encode(table)
-    measured, repeated = _known(X, surrogate.data.X)
-    if allow_repeats:
-        measured = torch.zeros_like(measured)
-    eligible = ~(measured | repeated)
-    if q > int(eligible.sum()):
+def check_request(request: Request, measured: Table, library: Table | None, bounds: Bounds | None) -> None:
+    """Refuse before the fit what `propose` would refuse after it.
+
+    Raises:
+        InputError: a box or a library that does not go with the measured features, or fewer candidates than q.
+    """
+    encoder = Encoder.from_table(measured)
+    if bounds is not None:
+        encoder.bounds(bounds)
+    if library is not None:
+        _eligible(library, encoder.encode(library), encoder.encode(measured), request)
+
+
+def _eligible(table: Table, X: Tensor, measured: Tensor, request: Request) -> tuple[Tensor, dict[str, int]]:
+    """Which rows of a library (encoded as X) may be proposed, p booleans, and what there is to say about the others."""
+    old, repeated = known(X, measured)
+    repeated &= ~old
+    counts = {"rows": len(table), "measured_already": int(old.sum()), "repeated": int(repeated.sum())}
+    eligible = torch.ones_like(old) if request.allow_repeats else ~(old | repeated)
+    if request.q > int(eligible.sum()):
         raise InputError(
-            f"{table.source}: q = {q}, but only {int(eligible.sum())} of its {len(table)} rows can be proposed "
-            f"({int(measured.sum())} measured already, {int((repeated & ~measured).sum())} repeat an earlier row); "
+            f"{table.source}: q = {request.q}, but only {int(eligible.sum())} of its {len(table)} rows can be proposed "
+            f"({counts['measured_already']} measured already, {counts['repeated']} repeat an earlier row); "
             "lower q, or give a larger library"
         )
-    choice = choose(surrogate.posterior(), X, q, temperature, eligible, maximize)
-    found = {
-        "certificate": {
-            "certified": choice.certified,
-            "smallest_accepted_gain": float(choice.gain[-1]),
-            "best_score_left_out": choice.best_left_out,
-            "shortlist": choice.shortlist,
-        },
-        "library": {
-            "rows": len(table),
-            "measured_already": int(measured.sum()),
-            "repeated": int((repeated & ~measured).sum()),
-        },
+    return eligible, counts
+
+
+def _from_library(surrogate: Surrogate, table: Table, request: Request) -> _Found:
+    X = surrogate.encoder.encode(table)
+    eligible, counts = _eligible(table, X, surrogate.data.X, request)
+    choice = choose(surrogate.posterior(), X, request.q, request.temperature, eligible, request.maximize)
+    certificate = {
+        "certified": choice.certified,
+        "smallest_accepted_gain": float(choice.gain[-1]),
+        "best_score_left_out": choice.best_left_out,
+        "shortlist": choice.shortlist,
     }
-    rows = choice.index.numpy()
-    return table.take(rows).frame, X[choice.index], choice.gain, found
+    return _Found(
+        frame=table.take(choice.index.numpy()).frame,
+        X=X[choice.index],
+        gain=choice.gain,
+        configuration={"library": table.source},
+        record={"certificate": certificate, "library": counts},
+    )
 
 
-def _from_box(
-    surrogate: Surrogate,
-    bounds: Tensor,
-    q: int,
-    temperature: float,
-    maximize: bool,
-    allow_repeats: bool,
-    search: BoxSearch,
-    seed: int,
-) -> tuple[Tensor, Tensor, dict[str, Any]]:
-    """Encoded batch and gains, best first, and what to record."""
-    posterior = surrogate.posterior()
-    acqf = BatchedEnergyEntropy(posterior, temperature, maximize=maximize)
-    X, _ = optimize_box(acqf, bounds, q, search, seed)
-    measured, repeated = _known(X, surrogate.data.X)
-    clash = measured | repeated
-    if not allow_repeats and bool(clash.any()):  # points that met in a corner of the box
-        kept = X[~clash]
-        rest = posterior.augment(kept) if len(kept) else posterior
-        generator = torch.Generator().manual_seed(seed)
-        pool = candidates(posterior, bounds, SHORTLIST * q, generator, acqf.sign)
-        pool = pool[~_known(pool, torch.cat([surrogate.data.X, kept]))[0]]
-        chosen, _ = greedy(rest, pool, int(clash.sum()), acqf.temperature, acqf.sign)
-        X = torch.cat([kept, pool[chosen]])
-    order, gain = greedy(posterior, X, q, acqf.temperature, acqf.sign)
+def _from_box(surrogate: Surrogate, own: Bounds, search: BoxSearch, request: Request) -> _Found:
+    bounds = surrogate.encoder.bounds(own)
+    acqf = BatchedEnergyEntropy(surrogate.posterior(), request.temperature, maximize=request.maximize)
+    X, _ = optimize_box(acqf, bounds, request.q, search, request.seed)
+    replaced = 0
+    if not request.allow_repeats:
+        X, replaced = replace_repeats(acqf, X, bounds, surrogate.data.X, request.seed)
+    order, gain = greedy(acqf.conditioned, X, request.q, acqf.temperature, acqf.sign)
     X = X[order]
     with torch.no_grad():
         value = float(acqf(X))
-    return X, gain, {"acquisition_value": value, "replaced_repeats": 0 if allow_repeats else int(clash.sum())}
+    box = _by_name(surrogate.encoder, own)
+    return _Found(
+        frame=_in_own_units(surrogate.encoder.decode(X), box),
+        X=X,
+        gain=gain,
+        configuration={"bounds": {name: list(pair) for name, pair in box.items()}, "search": asdict(search)},
+        record={"certificate": None, "acquisition_value": value, "replaced_repeats": replaced},
+    )
 
 
-def _known(X: Tensor, measured: Tensor) -> tuple[Tensor, Tensor]:
-    """Which rows of X were measured, and which repeat an earlier row of X: p booleans each."""
-    rows = torch.cat([measured, X])
-    groups, inverse = torch.unique(rows, dim=0, return_inverse=True)
-    position = torch.arange(len(rows))
-    first = position.new_full((len(groups),), len(rows)).scatter_reduce(0, inverse, position, "amin")[inverse]
-    first_in_X = position.new_full((len(groups),), len(rows))
-    first_in_X = first_in_X.scatter_reduce(0, inverse[len(measured) :], position[len(measured) :], "amin")
-    new = slice(len(measured), None)
-    return first[new] < len(measured), first_in_X[inverse[new]] < position[new]
+def _by_name(encoder: Encoder, own: Bounds) -> dict[str, tuple[float, float]]:
+    """The box by feature name, in the order of the features."""
+    pairs = own if isinstance(own, Mapping) else dict(zip(encoder.kinds, own, strict=True))
+    return {name: (float(pairs[name][0]), float(pairs[name][1])) for name in encoder.kinds}
 
 
-def _plain_bounds(surrogate: Surrogate, bounds: Bounds) -> dict[str, list[float]]:
-    """The box by feature name, as plain numbers."""
-    names = list(surrogate.encoder.kinds)
-    pairs = bounds if isinstance(bounds, Mapping) else dict(zip(names, bounds, strict=True))
-    return {name: [float(lo), float(hi)] for name, (lo, hi) in ((name, pairs[name]) for name in names)}
+def _in_own_units(frame: pd.DataFrame, box: Mapping[str, tuple[float, float]]) -> pd.DataFrame:
+    """Settings without the dust of decoding (79.99999999999999), and never outside the box for it."""
+    for name, (lo, hi) in box.items():
+        digits = 9 - math.floor(math.log10(hi - lo))
+        frame[name] = frame[name].round(digits).clip(lo, hi)
+    return frame

@@ -2,6 +2,7 @@
 
 from .batch import Batch as Batch
 from .batch import atomic_write as atomic_write
+from .batch import check_folder as check_folder
 from .batch import check_output as check_output
 from .batch import run_path as run_path
 from .encoding import CategoricalColumn as CategoricalColumn

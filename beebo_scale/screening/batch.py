@@ -72,17 +72,28 @@ def check_output(path: str | os.PathLike[str]) -> Path:
     suffix = _batch_suffix(path)
     if suffix is None or path.name.lower() == suffix:
         raise InputError(f"{path}: a batch is written as .csv, .csv.gz or .parquet; give a name such as next.csv")
+    check_folder(path)
+    if run_path(path).is_dir():
+        raise InputError(f"{run_path(path)} is a folder; give another name for the batch")
+    return path
+
+
+def check_folder(path: str | os.PathLike[str]) -> None:
+    """Check that a file of this name can be written.
+
+    Raises:
+        InputError: missing or read-only folder, or the path is a folder.
+    """
+    path = Path(path)
     folder = path.parent
     if not folder.exists():
         raise InputError(f"{path}: the folder {str(folder)!r} does not exist; create it first")
     if not folder.is_dir():
         raise InputError(f"{path}: {str(folder)!r} is a file, not a folder; give another path")
-    for taken in (path, run_path(path)):
-        if taken.is_dir():
-            raise InputError(f"{taken} is a folder; give another name for the batch")
+    if path.is_dir():
+        raise InputError(f"{path} is a folder; give the name of a file")
     if not os.access(folder, os.W_OK | os.X_OK):
         raise InputError(f"{path}: the folder {str(folder)!r} is read-only; choose another")
-    return path
 
 
 def atomic_write(path: str | os.PathLike[str], write: Callable[[Path], None]) -> None:

@@ -262,7 +262,7 @@ def _pairs(names: list[str], own: Mapping[str, Sequence[float]] | Sequence[Seque
             raise InputError(f"bounds: {name!r} is no feature{did_you_mean(name, names)}; the features are {names}")
     for name in names:
         if name not in own:
-            raise InputError(f"bounds: column {name!r} has no pair; give one for each of {names}")
+            raise InputError(f"bounds: column {name!r} has no pair; give one, or leave it out of the features")
     return [own[name] for name in names]
 
 

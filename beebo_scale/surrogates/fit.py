@@ -50,15 +50,18 @@ def fit(
     if table.y is None or table.target is None:
         raise InputError(f"{table.source}: no target to learn from; read it with read_table(..., target=...)")
     encoder = Encoder.from_table(table)
-    y = torch.as_tensor(table.y)
-    noise = None if table.noise_variance is None else torch.as_tensor(table.noise_variance)
+    y = torch.tensor(table.y)  # copied: pandas may hand out arrays that nobody may write to
+    noise = None if table.noise_variance is None else torch.tensor(table.noise_variance)
     scale = TargetScale.of(y, transform, noise_known=noise is not None)
     noise = None if noise is None else scale.standardise_variance(noise)
     data = merge_replicates(encoder.encode(table), scale.standardise(y), noise)
     gp = new_gp(encoder, priors)
     if warm_start is not None:
         if warm_start.encoder.kinds != encoder.kinds or warm_start.encoder.width != encoder.width:
-            raise InputError(f"the warm start was fitted on {warm_start.encoder.kinds}, this table has {encoder.kinds}")
+            raise InputError(
+                f"the warm start was fitted on {_described(warm_start.encoder)}, but {table.source} has "
+                f"{_described(encoder)}; use the same features, or leave the warm start out"
+            )
         if warm_start.priors != priors:
             raise InputError(f"the warm start has priors {warm_start.priors!r}, this fit {priors!r}; use the same")
         gp.load_state_dict(warm_start.gp.state_dict())
@@ -67,3 +70,7 @@ def fit(
     with track(None, "fitting the surrogate") as bar:
         report = fit_hyperparameters(gp, data.take(rows), maxiter, on_step=bar.update)
     return Surrogate("exact", table.target, encoder, scale, priors, gp, data, report)
+
+
+def _described(encoder: Encoder) -> str:
+    return ", ".join(f"{c.name} ({c.kind}{f' of {c.width}' if c.width > 1 else ''})" for c in encoder.columns)
