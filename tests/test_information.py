@@ -4,6 +4,7 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from mpmath import mp
 
 from beebo_scale import information_gain, marginal_gain
 from tests.helpers import LAWS, close, exact_toy, half_logdet, normal, sparse_toy, uniform
@@ -52,6 +53,34 @@ def test_five_hundred_points_in_one_spot(sigma2):
     if sigma2 > 1e-6:  # with less noise, differences over 1e-6 do tell something
         assert float(information_gain(C, sigma2)) == pytest.approx(one_point, rel=1e-5)
     assert float(information_gain(C, sigma2)) > one_point - 1e-4
+
+
+def many_digits(toy, X, sigma2):
+    """The information of measuring X, from the kernel's formula on, with 50 digits."""
+    X, Z, lengthscale = X.tolist(), toy.Z.tolist(), toy.lengthscale.tolist()
+
+    def k(a, b):
+        r = mp.sqrt(5 * sum(((mp.mpf(s) - t) / length) ** 2 for s, t, length in zip(a, b, lengthscale, strict=True)))
+        return toy.outputscale * (1 + r + r**2 / 3) * mp.exp(-r)
+
+    def gram(A, B):
+        return mp.matrix([[k(a, b) for b in B] for a in A])
+
+    with mp.workdps(50):
+        A = gram(Z, Z) + 0.05 * mp.eye(len(Z))
+        C = gram(X, X) - gram(X, Z) * A**-1 * gram(Z, X)
+        return float(mp.log(mp.det(mp.eye(len(X)) + C / sigma2)) / 2)
+
+
+@pytest.mark.parametrize("distance", [0.0, 1e-8, 1e-6, 1e-4, 1e-1])
+@pytest.mark.parametrize("sigma2", [1e-12, 1e-9, 1e-4])
+def test_near_repeats_against_many_digits(distance, sigma2):
+    toy = exact_toy(n=5)
+    X = uniform(1, 2, seed=3) + distance * uniform(6, 2, seed=4)
+    error = 1e-9 + 2e-15 / sigma2  # C is known to a few ulp
+    assert float(information_gain(toy.posterior.covar(X), sigma2)) == pytest.approx(
+        many_digits(toy, X, sigma2), abs=error
+    )
 
 
 def test_repeats_within_a_batch_share_their_noise():

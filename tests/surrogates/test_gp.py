@@ -170,6 +170,17 @@ def test_exact_posterior_is_that_of_the_textbook(known):
     assert posterior.amplitude == pytest.approx(1.3, rel=1e-12)
 
 
+def test_exact_posterior_of_many_rows():
+    X, y, test = uniform(1100, 2), normal(1100, seed=1), uniform(6, 2, seed=2)  # more than are computed at once
+    posterior = exact_posterior(process(), merge_replicates(X, y))
+    joint = torch.cat([X, test])
+    K = matern52(joint, joint, torch.tensor([0.4, 0.7], dtype=torch.float64), 1.3)
+    constant, noise = torch.full((1106,), 0.2, dtype=torch.float64), torch.full((1100,), 0.07, dtype=torch.float64)
+    mean, covar = condition(constant, K, noise, y)
+    close(posterior.mean(test), mean, atol=1e-9)
+    close(posterior.covar(test), covar, atol=1e-9)
+
+
 def test_posterior_is_frozen_and_on_its_own():
     gp, data, test = process(), smooth(), uniform(6, 2, seed=2)
     posterior = exact_posterior(gp, data)
