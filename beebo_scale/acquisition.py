@@ -9,16 +9,26 @@ target. T' = 0 is pure exploitation; T' = sqrt(kappa) / 2 explores as q-UCB does
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from typing import Any
 
 import torch
 from botorch.acquisition.acquisition import AcquisitionFunction
+from botorch.acquisition.input_constructors import acqf_input_constructor
+from botorch.acquisition.objective import PosteriorTransform, ScalarizedPosteriorTransform
+from botorch.models import MultiTaskGP
+from botorch.models.model import Model
+from botorch.posteriors import GPyTorchPosterior
 from botorch.utils.transforms import t_batch_mode_transform
+from gpytorch.distributions import MultivariateNormal
 from torch import Tensor
 
 from .energy import Energy, MeanEnergy
 from .errors import InputError
 from .information import information_gain
 from .posterior import Posterior
+from .surrogates.botorch_models import posterior_of
+from .surrogates.scalarize import scalarize
 
 
 def check_temperature(temperature: float) -> float:
@@ -32,32 +42,43 @@ class BatchedEnergyEntropy(AcquisitionFunction):
     """a(X) = q E[summary] + T' sqrt(A) I(X), to be maximised over whole batches X (b x q x d).
 
     Args:
-        posterior: the surrogate's posterior.
+        model: the surrogate's `Posterior`, or a fitted botorch model that `posterior_of` understands.
         temperature: T', 0 or more.
         energy: `MeanEnergy()` (meanBEEBO) or `SoftmaxEnergy()` (maxBEEBO).
         X_pending: p x d points whose measurements are running: they count in I, as I(X | X_pending).
         maximize: False if small values of the target are good.
+        posterior_transform: botorch's `ScalarizedPosteriorTransform`: one weight (-1 minimises), or for a MultiTaskGP
+            one weight for each task, X then coming without the task column.
+        weights: w(x), ... q x d -> ... q: the energy is that of w f (several outputs as (input, task) pairs, see
+            `TaskWeights`); the information gain stays that of f.
+
+    Raises:
+        InputError: an unusable temperature, model or transform.
     """
 
     def __init__(
         self,
-        posterior: Posterior,
+        model: Posterior | Model,
         temperature: float = 0.5,
         energy: Energy | None = None,
         X_pending: Tensor | None = None,
         maximize: bool = True,
+        posterior_transform: PosteriorTransform | None = None,
+        weights: Callable[[Tensor], Tensor] | None = None,
     ) -> None:
-        torch.nn.Module.__init__(self)  # AcquisitionFunction's own wants a botorch model
-        self.posterior = posterior
-        self.temperature = check_temperature(temperature) * math.sqrt(posterior.amplitude)  # T
+        posterior = model if isinstance(model, Posterior) else posterior_of(model)
+        super().__init__(model=PosteriorModel(posterior) if isinstance(model, Posterior) else model)
+        self.posterior = _scalarized(posterior, model, posterior_transform)
+        self.temperature = check_temperature(temperature) * math.sqrt(self.posterior.amplitude)  # T
         self.energy = MeanEnergy() if energy is None else energy
         self.sign = 1.0 if maximize else -1.0
+        self.weights = weights
         self.set_X_pending(X_pending)
 
     def set_X_pending(self, X_pending: Tensor | None = None) -> None:
         """Condition the covariance on points that are being measured (p x d), or on none."""
-        self.X_pending = X_pending
-        self.conditioned = self.posterior if X_pending is None else self.posterior.augment(X_pending)
+        self.X_pending = None if X_pending is None else X_pending.detach().clone()
+        self.conditioned = self.posterior if self.X_pending is None else self.posterior.augment(self.X_pending)
 
     @t_batch_mode_transform()
     def forward(self, X: Tensor) -> Tensor:
@@ -70,7 +91,78 @@ class BatchedEnergyEntropy(AcquisitionFunction):
             b.
         """
         mean, covar = self.conditioned.mean_and_covar(X)  # b x q, b x q x q
-        energy = self.energy(self.sign * mean, covar, self.posterior.amplitude)
+        energy = self._energy(X, mean, covar)
         if self.temperature == 0.0:
             return energy
         return energy + self.temperature * information_gain(covar, self.conditioned.noise(X))
+
+    def _energy(self, X: Tensor, mean: Tensor, covar: Tensor) -> Tensor:
+        mean = self.sign * mean
+        if self.weights is not None:
+            w = self.weights(X)  # b x q
+            mean, covar = w * mean, w.unsqueeze(-1) * covar * w.unsqueeze(-2)
+        return self.energy(mean, covar, self.posterior.amplitude)
+
+
+class PosteriorModel(Model):
+    """A `Posterior` with the face of a botorch model, for what looks into `acqf.model`."""
+
+    num_outputs = 1
+    batch_shape = torch.Size()
+
+    def __init__(self, posterior: Posterior) -> None:
+        super().__init__()
+        self._posterior = posterior
+
+    @property
+    def train_inputs(self) -> tuple[Tensor]:
+        """The centers, n x d."""
+        return (self._posterior.centers,)
+
+    def posterior(
+        self,
+        X: Tensor,
+        output_indices: list[int] | None = None,
+        observation_noise: bool | Tensor = False,
+        posterior_transform: PosteriorTransform | None = None,
+    ) -> GPyTorchPosterior:
+        """Joint posterior at X, ... q x d, of the latent function or (observation_noise) of measurements."""
+        mean, covar = self._posterior.mean_and_covar(X)
+        if observation_noise is not False:
+            sigma2 = self._posterior.noise(X) if observation_noise is True else observation_noise.squeeze(-1)
+            covar = covar + torch.diag_embed(sigma2)
+        posterior = GPyTorchPosterior(MultivariateNormal(mean, covar))
+        return posterior if posterior_transform is None else posterior_transform(posterior)
+
+
+def _scalarized(posterior: Posterior, model: Posterior | Model, transform: PosteriorTransform | None) -> Posterior:
+    """The posterior that a botorch posterior transform makes of it."""
+    if transform is None:
+        return posterior
+    if not isinstance(transform, ScalarizedPosteriorTransform):
+        raise InputError(f"{type(transform).__name__} is not supported; use a ScalarizedPosteriorTransform")
+    column = model._task_feature if isinstance(model, MultiTaskGP) else None
+    outputs = model.num_tasks if isinstance(model, MultiTaskGP) else 1
+    if len(transform.weights) != outputs:
+        raise InputError(f"the posterior transform has {len(transform.weights)} weights, the model {outputs} outputs")
+    return scalarize(posterior, transform.weights, float(transform.offset), column)
+
+
+@acqf_input_constructor(BatchedEnergyEntropy)
+def construct_inputs(
+    model: Model,
+    temperature: float = 0.5,
+    energy: Energy | None = None,
+    X_pending: Tensor | None = None,
+    maximize: bool = True,
+    posterior_transform: PosteriorTransform | None = None,
+) -> dict[str, Any]:
+    """Arguments of `BatchedEnergyEntropy` as botorch's and Ax's modular generators ask for them."""
+    return {
+        "model": model,
+        "temperature": temperature,
+        "energy": energy,
+        "X_pending": X_pending,
+        "maximize": maximize,
+        "posterior_transform": posterior_transform,
+    }

@@ -169,3 +169,20 @@ def _weight_root(log_w: Tensor) -> Tensor:
     s = torch.cat([(0.5 * log_w).exp(), rest], dim=-1)  # ... q + 1
     eye = torch.eye(s.shape[-1], dtype=s.dtype, device=s.device)
     return (s.unsqueeze(-1) * (eye - s.unsqueeze(-1) * s.unsqueeze(-2)))[..., :-1, :]
+
+
+@dataclass(frozen=True)
+class TaskWeights:
+    """w(x, t) = w_t: what each output is worth in the energy of a batch of (input, task) pairs.
+
+    Attributes:
+        values: one weight for each value 0, 1, ... of the task column; negative where small values are good.
+        column: where the task stands.
+    """
+
+    values: Tensor
+    column: int = -1
+
+    def __call__(self, X: Tensor) -> Tensor:
+        """... q x d -> ... q."""
+        return self.values[X[..., self.column].round().long()]

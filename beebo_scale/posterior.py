@@ -56,6 +56,7 @@ class Posterior:
         up: S, r x u, or None.
         warp: map from the inputs that callers give to those of kernel, mean and centers (botorch's input transform);
             None is the identity. The noise sees what callers give.
+        prior_variance: A where the centers do not show it, None takes the mean of k(z, z) over them.
     """
 
     kernel: Kernel
@@ -66,6 +67,7 @@ class Posterior:
     noise: Noise
     up: Tensor | None = None
     warp: Module | None = None
+    prior_variance: float | None = None
 
     @property
     def rank(self) -> int:
@@ -85,7 +87,10 @@ class Posterior:
     @cached_property
     def amplitude(self) -> float:
         """Prior variance A: the mean of k(z, z) over the centers (paper, section on the temperature)."""
-        return float(self.kernel(self.centers, diag=True).mean())
+        if self.prior_variance is not None:
+            return self.prior_variance
+        with torch.no_grad():
+            return float(self.kernel(self.centers, diag=True).mean())
 
     def mean(self, X: Tensor) -> Tensor:
         """Posterior mean m(x) + k(x, Z) alpha.

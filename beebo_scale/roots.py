@@ -29,6 +29,10 @@ class Root(Protocol):
         """The root [[R, -R B' L^-T], [0, L^-T]] for B (q x r) and lower triangular L (q x q)."""
         ...
 
+    def scaled(self, c: float) -> Root:
+        """C R."""
+        ...
+
     def to(self, *args: Any, **kwargs: Any) -> Root:
         """The same root with another dtype or on another device."""
         ...
@@ -61,6 +65,10 @@ class DenseRoot:
         left = torch.cat([self.R, self.R.new_zeros(L.shape[-1], self.rank)])  # (n + q) x r
         return DenseRoot(torch.cat([left, right], dim=-1))
 
+    def scaled(self, c: float) -> DenseRoot:
+        """C R."""
+        return DenseRoot(c * self.R)
+
     def to(self, *args: Any, **kwargs: Any) -> DenseRoot:
         """The same root with another dtype or on another device."""
         return DenseRoot(self.R.to(*args, **kwargs))
@@ -89,6 +97,10 @@ class CholeskyRoot:
         """[[L_0, 0], [B, L]], whose inverse transpose is [[R, -R B' L^-T], [0, L^-T]]."""
         top = torch.cat([self.L, self.L.new_zeros(self.rank, L.shape[-1])], dim=-1)
         return CholeskyRoot(torch.cat([top, torch.cat([B, L], dim=-1)]))
+
+    def scaled(self, c: float) -> CholeskyRoot:
+        """C R = (L / c)^-T, c above zero."""
+        return CholeskyRoot(self.L / c)
 
     def to(self, *args: Any, **kwargs: Any) -> CholeskyRoot:
         """The same root with another dtype or on another device."""
