@@ -236,7 +236,7 @@ def test_configuration(folder, capsys, name):
     (folder / "bad.yaml").write_bytes(content)
     # the configuration comes last: it overrides the options before it
     refuse(
-        folder, capsys, words, [*arguments({"q": None, "target": None if name == 'text' else "y"}), "--config=bad.yaml"]
+        folder, capsys, words, [*arguments({"q": None, "target": None if name == "text" else "y"}), "--config=bad.yaml"]
     )
 
 
