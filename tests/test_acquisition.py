@@ -10,6 +10,7 @@ from gpytorch.kernels import MaternKernel
 
 from beebo_scale import BatchedEnergyEntropy, InputError, MeanEnergy
 from beebo_scale.surrogates.gp import GaussianProcess, exact_posterior, fit_hyperparameters
+from beebo_scale.surrogates.noise import LearnedNoise
 from beebo_scale.surrogates.observations import merge_replicates
 from beebo_scale.surrogates.target import TargetScale
 from tests.helpers import close, condition, exact_toy, half_logdet, normal, sparse_toy, uniform
@@ -109,6 +110,19 @@ def test_pending_points_count_in_the_information_only(make):
     noise = torch.full((4,), 0.05, dtype=torch.float64)
     C = condition(toy.mean(both), toy.covar(both), noise, torch.zeros_like(noise))[1]
     close(value, (toy.mean(X).sum() + T * information(C)).unsqueeze(0), rtol=1e-9)
+
+
+def test_noise_that_varies_counts_at_the_batch_and_at_pending_points():
+    toy, log_noise = exact_toy(), exact_toy(seed=5, constant=-2.0)
+    posterior = replace(toy.posterior, noise=LearnedNoise(log_noise.posterior))
+    X, pending = uniform(3, 2, seed=3), uniform(4, 2, seed=6)
+    both = torch.cat([pending, X])
+    sigma2 = log_noise.mean(both).exp()
+    assert sigma2.max() > 2 * sigma2.min()
+    value = BatchedEnergyEntropy(posterior, 0.7, X_pending=pending)(X)
+    chain = half_logdet(toy.covar(both), sigma2) - half_logdet(toy.covar(pending), sigma2[:4])
+    close(value, (toy.mean(X).sum() + 0.7 * math.sqrt(toy.outputscale) * chain).unsqueeze(0), rtol=1e-9)
+    assert torch.autograd.gradcheck(BatchedEnergyEntropy(posterior, 0.7, X_pending=pending), X.requires_grad_())
 
 
 def test_pending_points_can_be_set_again_and_dropped():
