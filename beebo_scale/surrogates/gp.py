@@ -18,9 +18,9 @@ from gpytorch.means import ConstantMean
 from gpytorch.priors import GammaPrior, LogNormalPrior
 from torch import Tensor
 
-from ..posterior import Posterior, gram
+from ..posterior import Noise, Posterior, gram
 from .exact import condition_exactly
-from .noise import ConstantNoise
+from .noise import ConstantNoise, TaskNoise
 from .observations import Observations
 
 NOISE_FLOOR = 1e-4  # of a standardised target, as in botorch
@@ -32,25 +32,35 @@ class GaussianProcess(Module):
     Args:
         kernel: k.
         priors: "botorch" or "paper": which prior the noise gets.
+        tasks: number of tasks, each with a noise of its own.
+        task_column: where the task (0, 1, ...) stands in the inputs, None if there are none.
     """
 
-    def __init__(self, kernel: Kernel, priors: str = "botorch") -> None:
+    def __init__(self, kernel: Kernel, priors: str = "botorch", tasks: int = 1, task_column: int | None = None) -> None:
         super().__init__()
         prior = LogNormalPrior(-4.0, 1.0) if priors == "botorch" else GammaPrior(1.1, 0.05)
         constraint = GreaterThan(NOISE_FLOOR, transform=None, initial_value=1e-2)
+        shape = torch.Size() if task_column is None else torch.Size([tasks])
         self.kernel = kernel
         self.mean = ConstantMean()
-        self.likelihood = GaussianLikelihood(noise_prior=prior, noise_constraint=constraint)
+        self.likelihood = GaussianLikelihood(noise_prior=prior, noise_constraint=constraint, batch_shape=shape)
+        self.task_column = task_column
         self.double()
 
     @property
     def sigma2(self) -> Tensor:
-        """Noise variance of one measurement, a scalar."""
-        return self.likelihood.noise.squeeze()
+        """Noise variance of one measurement, a scalar or one for each task."""
+        return self.likelihood.noise.squeeze(-1)
+
+    def measurement_noise(self, X: Tensor) -> Tensor:
+        """Learned noise variance of one measurement at each input, n."""
+        if self.task_column is None:
+            return self.sigma2.expand(len(X))
+        return self.sigma2[X[:, self.task_column].round().long()]
 
     def noise_of(self, data: Observations) -> Tensor:
         """Noise variance of each merged observation, n."""
-        return self.sigma2 / data.count if data.noise is None else data.noise
+        return self.measurement_noise(data.X) / data.count if data.noise is None else data.noise
 
     def log_prior(self) -> Tensor:
         """Log density of the hyperparameters under their priors."""
@@ -91,9 +101,9 @@ def log_marginal_likelihood(gp: GaussianProcess, data: Observations) -> Tensor:
         G = 0.5 * (torch.outer(alpha, alpha) - torch.cholesky_inverse(L))  # d log N / dA
     value = -0.5 * (residual.detach() @ alpha) - half_logdet - 0.5 * len(data) * math.log(2 * math.pi)
     value = value + (G * A).sum() - (G * A.detach()).sum() - alpha @ (residual - residual.detach())
-    spare = float((data.count - 1).sum())
-    if data.noise is None and spare > 0:
-        value = value - 0.5 * (spare * torch.log(2 * math.pi * gp.sigma2) + data.scatter / gp.sigma2)
+    if data.noise is None:
+        sigma2, spare = gp.measurement_noise(data.X), data.count - 1  # n, n
+        value = value - 0.5 * (spare * torch.log(2 * math.pi * sigma2) + data.scatter / sigma2).sum()
     return value
 
 
@@ -136,8 +146,12 @@ def fit_hyperparameters(
 def exact_posterior(gp: GaussianProcess, data: Observations) -> Posterior:
     """The exact posterior of `gp` given the observations.
 
-    The noise of a new measurement is sigma^2; where variances were known for each row, their mean.
+    The noise of a new measurement is sigma^2 (of its task); where variances were known for each row, their mean.
     """
     gp = copy.deepcopy(gp).requires_grad_(False)
-    sigma2 = gp.sigma2.clone() if data.noise is None else data.noise.mean()
-    return condition_exactly(gp.kernel, gp.mean, data.X, data.y, gp.noise_of(data), ConstantNoise(sigma2))
+    noise: Noise = ConstantNoise(gp.sigma2.clone())
+    if data.noise is not None:
+        noise = ConstantNoise((data.noise * data.count).mean())
+    elif gp.task_column is not None:
+        noise = TaskNoise(gp.sigma2.clone(), gp.task_column)
+    return condition_exactly(gp.kernel, gp.mean, data.X, data.y, gp.noise_of(data), noise)

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 
 import torch
 from gpytorch.constraints import GreaterThan, Interval
-from gpytorch.kernels import Kernel, MaternKernel, ProductKernel, ScaleKernel
+from gpytorch.kernels import IndexKernel, Kernel, MaternKernel, ProductKernel, ScaleKernel
 from gpytorch.priors import GammaPrior, LogNormalPrior
 from torch import Tensor
 
@@ -66,6 +66,18 @@ def exchange_kernel(columns: Sequence[int]) -> Kernel:
     return ExchangeKernel(
         ard_num_dims=s, active_dims=tuple(columns), lengthscale_prior=prior, lengthscale_constraint=constraint
     )
+
+
+def icm_kernel(data: Kernel, tasks: int, task_column: int, rank: int | None = None) -> Kernel:
+    """Intrinsic model of coregionalisation: k((x, t), (x', t')) = k(x, x') B[t, t'], B = W W' + diag(v).
+
+    Args:
+        data: kernel over the inputs, its `active_dims` leaving out the task column.
+        tasks: number of tasks 0, 1, ....
+        task_column: where the task stands.
+        rank: columns of W; all if None. Correlations between tasks may be negative.
+    """
+    return ProductKernel(data, IndexKernel(num_tasks=tasks, rank=rank or tasks, active_dims=(task_column,)))
 
 
 def screen_kernel(kinds: Mapping[str, str], slices: Mapping[str, slice], priors: str = "botorch") -> Kernel:

@@ -20,24 +20,22 @@ class Observations:
         y: n means, standardised units.
         noise: n known variances of those means, or None if the noise is to be learned.
         count: n measurements behind each mean.
-        scatter: sum over inputs and replicates of (y_ij - mean_i)^2.
+        scatter: n sums over replicates of (y_ij - mean_i)^2; zero where the noise is known.
     """
 
     X: Tensor
     y: Tensor
     noise: Tensor | None
     count: Tensor
-    scatter: float
+    scatter: Tensor
 
     def __len__(self) -> int:
         return len(self.X)
 
     def take(self, rows: Tensor) -> Observations:
-        """A subset of the inputs; the scatter goes in proportion to the replicates that are kept."""
-        spare, kept = (self.count - 1).sum(), (self.count[rows] - 1).sum()
+        """A subset of the inputs."""
         noise = None if self.noise is None else self.noise[rows]
-        scatter = self.scatter * float(kept / spare) if spare > 0 else 0.0
-        return Observations(self.X[rows], self.y[rows], noise, self.count[rows], scatter)
+        return Observations(self.X[rows], self.y[rows], noise, self.count[rows], self.scatter[rows])
 
 
 def merge_replicates(X: Tensor, y: Tensor, noise: Tensor | None = None) -> Observations:
@@ -57,11 +55,10 @@ def merge_replicates(X: Tensor, y: Tensor, noise: Tensor | None = None) -> Obser
     precision = torch.ones_like(y) if noise is None else noise.reciprocal()
     total = add(precision)  # n
     mean = add(precision * y) / total  # n
-    scatter = float((y - mean[group]).square().sum()) if noise is None else 0.0
     return Observations(
         X=X[first[order]],
         y=mean,
         noise=None if noise is None else total.reciprocal(),
         count=add(torch.ones_like(y)),
-        scatter=scatter,
+        scatter=add((y - mean[group]).square()) if noise is None else X.new_zeros(n),
     )
