@@ -192,7 +192,6 @@ def test_posterior_is_frozen_and_on_its_own():
     assert torch.equal(posterior.noise(test), torch.full((6,), 0.07, dtype=torch.float64))
 
 
-@pytest.mark.xfail(strict=True, reason="variances of merged means are taken for those of single measurements")
 def test_a_new_measurement_has_the_noise_of_one_not_of_a_mean():
     X = uniform(5, 2).repeat(4, 1)
     data = merge_replicates(X, normal(20), torch.full((20,), 0.04, dtype=torch.float64))
