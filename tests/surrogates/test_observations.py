@@ -53,7 +53,9 @@ def test_mean_and_scatter_of_replicates():
     data = merge_replicates(X, y)
     groups = [y[[0, 2, 8]], y[[1, 5, 6]], y[[3]], y[[4]], y[[7]], y[[9]]]
     close(data.y, torch.stack([g.mean() for g in groups]))
-    assert float(data.scatter.sum()) == pytest.approx(sum(float((g - g.mean()).square().sum()) for g in groups), rel=1e-12)
+    assert float(data.scatter.sum()) == pytest.approx(
+        sum(float((g - g.mean()).square().sum()) for g in groups), rel=1e-12
+    )
 
 
 def test_known_noise_weighs_the_mean():
@@ -123,6 +125,15 @@ def gradients(gp, value):
     return {name: p.grad.clone() for name, p in gp.named_parameters() if p.grad is not None}
 
 
+def test_taking_inputs_is_dropping_rows():
+    X, y = measured()
+    part = merge_replicates(X, y).take(torch.tensor([0, 3, 4]))
+    kept = [i for i, row in enumerate(ROWS) if row in (0, 2, 4)]
+    alone = merge_replicates(X[kept], y[kept])
+    for name in ("X", "y", "count", "scatter"):
+        close(getattr(part, name), getattr(alone, name), rtol=1e-14, atol=0)
+
+
 def test_learned_noise_has_the_likelihood_gradients_of_all_rows():
     X, y = measured()
     gp = process()
@@ -132,6 +143,25 @@ def test_learned_noise_has_the_likelihood_gradients_of_all_rows():
     assert merged.keys() == rows.keys()
     for name in rows:
         close(merged[name], rows[name], rtol=1e-9)
+
+
+def test_noise_by_task_has_the_likelihood_gradients_of_all_rows():
+    task = torch.tensor([0, 1, 0, 1, 0, 1, 0, 1, 0, 1], dtype=torch.float64)
+    X, y = torch.stack([uniform(6, 2)[ROWS][:, 0], task], dim=-1), normal(len(ROWS), seed=1)
+    data = merge_replicates(X, y)
+    assert 5 < len(data) < len(X)
+    kernel = ScaleKernel(MaternKernel(nu=2.5, ard_num_dims=1, active_dims=(0,)))
+    gp = GaussianProcess(kernel, tasks=2, task_column=1)
+    gp.likelihood.noise = torch.tensor([[0.02], [0.3]], dtype=torch.float64)
+    merged = gradients(gp, log_marginal_likelihood(gp, data))
+    K = matern52(X[:, :1], X[:, :1], kernel.base_kernel.lengthscale, kernel.outputscale)
+    noise = gp.likelihood.noise.squeeze(-1)[task.long()]
+    brute = torch.distributions.MultivariateNormal(gp.mean.constant.expand(len(y)), K + torch.diag(noise)).log_prob(y)
+    rows = gradients(gp, brute)
+    assert merged.keys() == rows.keys()
+    for name in rows:
+        close(merged[name], rows[name], rtol=1e-9)
+    close(exact_posterior(gp, data).noise(X), noise.detach())
 
 
 def test_known_noise_has_the_likelihood_gradients_of_all_rows():
