@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
     from ..surrogates import Surrogate
 
+ADDED = ("rank", "mean", "std", "gain")  # columns of a batch beside the id and the features
 Bounds = Mapping[str, tuple[float, float]] | Sequence[tuple[float, float]]
 
 
@@ -128,10 +129,17 @@ def check_request(request: Request, measured: Table, library: Table | None, boun
         InputError: a box or a library that does not go with the measured features, or fewer candidates than q.
     """
     encoder = Encoder.from_table(measured)
+    _check_names(encoder, None if library is None else library.id)
     if bounds is not None:
         encoder.bounds(bounds)
     if library is not None:
         _eligible(library, encoder.encode(library), encoder.encode(measured), request)
+
+
+def _check_names(encoder: Encoder, id: str | None) -> None:
+    taken = [name for name in ADDED if name == id or name in encoder.kinds]
+    if taken:
+        raise InputError(f"column {taken[0]!r} has the name of a column that a batch adds; rename it in all files")
 
 
 def _eligible(table: Table, X: Tensor, measured: Tensor, request: Request) -> tuple[Tensor, dict[str, int]]:
@@ -150,6 +158,7 @@ def _eligible(table: Table, X: Tensor, measured: Tensor, request: Request) -> tu
 
 
 def _from_library(surrogate: Surrogate, table: Table, request: Request) -> _Found:
+    _check_names(surrogate.encoder, table.id)
     X = surrogate.encoder.encode(table)
     eligible, counts = _eligible(table, X, surrogate.data.X, request)
     choice = choose(surrogate.posterior(), X, request.q, request.temperature, eligible, request.maximize)
@@ -169,6 +178,7 @@ def _from_library(surrogate: Surrogate, table: Table, request: Request) -> _Foun
 
 
 def _from_box(surrogate: Surrogate, own: Bounds, search: BoxSearch, request: Request) -> _Found:
+    _check_names(surrogate.encoder, None)
     bounds = surrogate.encoder.bounds(own)
     acqf = BatchedEnergyEntropy(surrogate.posterior(), request.temperature, maximize=request.maximize)
     X, _ = optimize_box(acqf, bounds, request.q, search, request.seed)

@@ -98,6 +98,11 @@ MEASURED = {
     ),
     "nan": (changed(BOX, "ph", ["4", "nan", ""]), BOX_OPTIONS, ["bad.csv: column 'ph' is empty in rows 2, 3"]),
     "inf": (changed(BOX, "ph", ["4", "inf"]), BOX_OPTIONS, ["bad.csv: column 'ph' is infinite in row 2"]),
+    "name of a batch column": (
+        BOX | {"gain": BOX["temp"]},
+        BOX_OPTIONS | {"features": "gain", "bounds": "gain:0:1"},
+        ["column 'gain' has the name of a column that a batch adds", "rename it"],
+    ),
     "text feature": (
         changed(BOX, "ph", ["4", "acid"]),
         BOX_OPTIONS | {"features": "temp,ph:continuous"},
