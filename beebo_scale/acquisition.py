@@ -33,9 +33,13 @@ from .surrogates.scalarize import scalarize
 
 def check_temperature(temperature: float) -> float:
     """T' itself, if it is a finite number that is not negative; else `InputError`."""
-    if not (isinstance(temperature, int | float) and math.isfinite(temperature) and temperature >= 0):
+    try:
+        value = float(temperature)
+    except (TypeError, ValueError):
+        value = math.nan
+    if not (math.isfinite(value) and value >= 0):
         raise InputError(f"temperature T' = {temperature} is not usable: give a finite number, 0 or more")
-    return float(temperature)
+    return value
 
 
 class BatchedEnergyEntropy(AcquisitionFunction):

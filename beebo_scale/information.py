@@ -10,8 +10,11 @@ The matrix under the logdet is never below the identity: repeated points, tiny n
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch import Tensor
+from torch.autograd.function import once_differentiable
 
 
 def information_gain(covar: Tensor, noise: Tensor | float) -> Tensor:
@@ -35,10 +38,7 @@ def information_gain(covar: Tensor, noise: Tensor | float) -> Tensor:
     M = eye + s.unsqueeze(-1) * covar * s.unsqueeze(-2)  # ... q x q
     if not bool(torch.isfinite(M).all() & torch.isfinite(sigma2).all()):
         raise ValueError("covariance or noise is not finite")
-    L, info = torch.linalg.cholesky_ex(M)
-    if not bool(info.any()):
-        return L.diagonal(dim1=-2, dim2=-1).log().sum(-1)
-    return _spectral_half_logdet(M)
+    return _HalfLogdet.apply(M)
 
 
 def marginal_gain(variance: Tensor, noise: Tensor | float) -> Tensor:
@@ -55,15 +55,29 @@ def marginal_gain(variance: Tensor, noise: Tensor | float) -> Tensor:
     return 0.5 * torch.log1p(variance / sigma2)
 
 
-def _spectral_half_logdet(M: Tensor) -> Tensor:
-    """1/2 logdet M where rounding took an eigenvalue of C below -sigma^2 and the Cholesky factor does not exist.
+class _HalfLogdet(torch.autograd.Function):
+    """1/2 logdet M, ... q x q -> ..., with the gradient 1/2 M^-1.
 
-    M >= 1 holds in exact arithmetic, so eigenvalues below one are rounding and count as one. The gradient
-    1/2 M^-1 is set by hand: that of an eigendecomposition is undefined where eigenvalues meet.
+    Written down, as the derivative of a factorisation costs more and loses digits. Where rounding took an eigenvalue
+    of C below -sigma^2 there is no Cholesky factor; M >= 1 holds in exact arithmetic, so eigenvalues below one are
+    rounding and count as one.
     """
-    with torch.no_grad():
+
+    @staticmethod
+    def forward(ctx: Any, M: Tensor) -> Tensor:
+        L, info = torch.linalg.cholesky_ex(M)
+        if not bool(info.any()):
+            ctx.inverse = torch.cholesky_inverse
+            ctx.save_for_backward(L)
+            return L.diagonal(dim1=-2, dim2=-1).log().sum(-1)
         eigenvalues, Q = torch.linalg.eigh(M)
         eigenvalues = eigenvalues.clamp_min(1.0)
-        half_logdet = 0.5 * eigenvalues.log().sum(-1)
-        half_inverse = 0.5 * (Q / eigenvalues.unsqueeze(-2)) @ Q.mT
-    return half_logdet + (half_inverse * (M - M.detach())).sum((-2, -1))
+        ctx.inverse = lambda root: root @ root.mT
+        ctx.save_for_backward(Q * eigenvalues.rsqrt().unsqueeze(-2))
+        return 0.5 * eigenvalues.log().sum(-1)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> Tensor:
+        (root,) = ctx.saved_tensors
+        return 0.5 * grad.unsqueeze(-1).unsqueeze(-1) * ctx.inverse(root)

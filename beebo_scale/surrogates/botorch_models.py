@@ -25,6 +25,7 @@ from ..posterior import Noise, Posterior, gram
 from ..roots import DenseRoot
 from .exact import condition_exactly
 from .noise import ConstantNoise, TaskNoise
+from .stationary import freeze
 from .units import OutcomeScale, RescaledKernel, RescaledMean, TaskMean
 
 PROBES = 16  # training inputs at which the kernel and mean found here are compared with the model's own prior
@@ -67,7 +68,7 @@ def _exact(model: Any) -> Posterior:
     warp = _frozen(getattr(model, "input_transform", None))
     Z = model.train_inputs[0].detach()
     outcome = _outcome_scale(model, column)
-    kernel = RescaledKernel(_frozen(model.covar_module), outcome)
+    kernel = RescaledKernel(freeze(model.covar_module), outcome)
     base_mean = _frozen(model.mean_module)
     if column is not None and type(base_mean).__name__ == "MultitaskMean":
         base_mean = TaskMean(base_mean, column)
@@ -87,7 +88,7 @@ def _variational(model: nn.Module, inner: Any) -> Posterior:
         raise _refusal(model, "its variational distribution was never trained")
     Z = strategy.inducing_points.detach()
     outcome = _outcome_scale(model, None)
-    kernel = RescaledKernel(_frozen(inner.covar_module), outcome)
+    kernel = RescaledKernel(freeze(inner.covar_module), outcome)
     mean = RescaledMean(_frozen(inner.mean_module), outcome)
     q_u = strategy.variational_distribution
     m, S = q_u.mean.detach(), q_u.covariance_matrix.detach()  # m inducing points: m, m x m

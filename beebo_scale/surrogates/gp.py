@@ -22,6 +22,7 @@ from ..posterior import Noise, Posterior, gram
 from .exact import condition_exactly
 from .noise import ConstantNoise, TaskNoise
 from .observations import Observations
+from .stationary import freeze
 
 NOISE_FLOOR = 1e-4  # of a standardised target, as in botorch
 
@@ -104,6 +105,7 @@ def log_marginal_likelihood(gp: GaussianProcess, data: Observations) -> Tensor:
     if data.noise is None:
         sigma2, spare = gp.measurement_noise(data.X), data.count - 1  # n, n
         value = value - 0.5 * (spare * torch.log(2 * math.pi * sigma2) + data.scatter / sigma2).sum()
+        value = value - 0.5 * data.count.log().sum()
     return value
 
 
@@ -154,4 +156,4 @@ def exact_posterior(gp: GaussianProcess, data: Observations) -> Posterior:
         noise = ConstantNoise((data.noise * data.count).mean())
     elif gp.task_column is not None:
         noise = TaskNoise(gp.sigma2.clone(), gp.task_column)
-    return condition_exactly(gp.kernel, gp.mean, data.X, data.y, gp.noise_of(data), noise)
+    return condition_exactly(freeze(gp.kernel), gp.mean, data.X, data.y, gp.noise_of(data), noise)

@@ -189,7 +189,6 @@ def test_likelihoods_differ_by_a_constant_of_the_counts(rows, one, other):
     assert differences[0] == pytest.approx(differences[1], abs=1e-7)
 
 
-@pytest.mark.xfail(strict=True, reason="the constant -1/2 sum_i log n_i is missing from the merged likelihood")
 def test_learned_noise_has_the_likelihood_of_all_rows():
     X, y = measured()
     gp = process()
