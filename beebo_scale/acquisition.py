@@ -34,7 +34,7 @@ from .surrogates.scalarize import scalarize
 def check_temperature(temperature: float) -> float:
     """T' itself, if it is a finite number that is not negative; else `InputError`."""
     try:
-        value = float(temperature)
+        value = math.nan if isinstance(temperature, str | bool) else float(temperature)
     except (TypeError, ValueError):
         value = math.nan
     if not (math.isfinite(value) and value >= 0):

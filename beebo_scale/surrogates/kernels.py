@@ -42,6 +42,16 @@ class ExchangeKernel(Kernel):
         return torch.exp(-torch.as_tensor(distance))
 
 
+class TaskKernel(IndexKernel):
+    """B[t, t'] = (W W' + diag(v))[t, t'], looked up: gpytorch's own goes through sparse tensors, which warn."""
+
+    def forward(self, i1: Tensor, i2: Tensor, diag: bool = False, **params: object) -> Tensor:
+        """Kernel matrix, ... p x 1 and ... q x 1 -> ... p x q (diag: ... p)."""
+        B = self.covar_factor @ self.covar_factor.mT + torch.diag_embed(self.var)
+        t1, t2 = i1.squeeze(-1).round().long(), i2.squeeze(-1).round().long()
+        return B[t1, t2] if diag else B[t1.unsqueeze(-1), t2.unsqueeze(-2)]
+
+
 def continuous_kernel(columns: Sequence[int], priors: str) -> Kernel:
     """ARD Matern-5/2 over columns scaled to [0, 1]."""
     d = len(columns)
@@ -77,7 +87,7 @@ def icm_kernel(data: Kernel, tasks: int, task_column: int, rank: int | None = No
         task_column: where the task stands.
         rank: columns of W; all if None. Correlations between tasks may be negative.
     """
-    return ProductKernel(data, IndexKernel(num_tasks=tasks, rank=rank or tasks, active_dims=(task_column,)))
+    return ProductKernel(data, TaskKernel(num_tasks=tasks, rank=rank or tasks, active_dims=(task_column,)))
 
 
 def screen_kernel(kinds: Mapping[str, str], slices: Mapping[str, slice], priors: str = "botorch") -> Kernel:
