@@ -1,0 +1,240 @@
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+
+import beebo_scale as bs
+from beebo_scale.errors import InputError
+
+KINDS = {"x": "continuous", "label": "categorical", "variant": "protein", "primer": "dna"}
+EFFECT = dict(zip("ACDEGT", (0.0, 0.7, -0.5, 1.2, -1.0, 0.4), strict=True))
+
+
+def screen(n, seed=0, noise=0.05):
+    """Random rows with all kinds of columns, their measured y and the truth f, one effect from each column."""
+    rng = np.random.default_rng(seed)
+    frame = pd.DataFrame(
+        {
+            "x": rng.uniform(-3.0, 5.0, n),
+            "label": rng.choice(["low", "mid", "high"], n),
+            "variant": ["".join(rng.choice(list("ACDE"), 2)) for _ in range(n)],
+            "primer": ["".join(rng.choice(list("ACGT"), 2)) for _ in range(n)],
+        }
+    )
+    effects = {
+        "x": np.sin(frame["x"]),
+        "label": frame["label"].map({"low": -1.0, "mid": 0.0, "high": 1.0}),
+        "variant": frame["variant"].map(lambda v: EFFECT[v[0]] + 0.5 * EFFECT[v[1]]),
+        "primer": frame["primer"].map(lambda v: EFFECT[v[0]] - 0.5 * EFFECT[v[1]]),
+    }
+    return frame, effects, noise * rng.standard_normal(n)
+
+
+def table(frame, y, features, **columns):
+    return bs.read_table(frame[list(features)].assign(y=np.asarray(y), **columns), "y", features, **roles(columns))
+
+
+def roles(columns):
+    return {"noise_variance": "var"} if "var" in columns else {}
+
+
+def measured(features, n=60, seed=0, noise=0.05, shift=20.0, scale=3.0):
+    """A table over some of the columns, in units far from standard ones."""
+    frame, effects, error = screen(n, seed, noise)
+    truth = shift + scale * sum(effects[name] for name in features)
+    return table(frame, truth + scale * error, features), np.asarray(truth)
+
+
+@pytest.fixture(scope="module")
+def mixed():
+    return bs.fit(measured(KINDS, n=120)[0])
+
+
+# --- predictions -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("priors", ["botorch", "paper"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_each_kind_of_column_is_learned(kind, priors):
+    features = {kind: KINDS[kind]}
+    surrogate = bs.fit(measured(features, n=40)[0], priors=priors)
+    held_out, truth = measured(features, n=30, seed=1)
+    mean, std = surrogate.predict(held_out)
+    error = np.abs(mean - truth)
+    assert mean.dtype == std.dtype == np.float64
+    assert np.sqrt((error**2).mean()) < 0.2 * truth.std()
+    assert (error < 4 * std).mean() > 0.8
+    assert std.max() < truth.std()
+
+
+def test_a_mix_of_columns_is_learned_with_honest_errors(mixed):
+    held_out, truth = measured(KINDS, n=200, seed=1)
+    mean, std = mixed.predict(held_out)
+    z = (mean - truth) / std
+    assert np.sqrt(np.mean((mean - truth) ** 2)) < 0.5 * truth.std()
+    assert 0.45 < (np.abs(z) < 1.0).mean() < 0.95  # 0.68 if the errors were exactly normal
+    assert (np.abs(z) < 2.0).mean() > 0.85
+    assert np.corrcoef(std, np.abs(mean - truth))[0, 1] > 0.0
+
+
+def test_units_of_the_target_do_not_matter(mixed):
+    one, truth = measured(KINDS, n=30)
+    other = replace(one, y=1e6 * one.y - 5e7)
+    mean, std = bs.fit(one).predict(one)
+    big_mean, big_std = bs.fit(other).predict(one)
+    np.testing.assert_allclose(big_mean, 1e6 * mean - 5e7, rtol=1e-4, atol=1e-4 * 1e6 * truth.std())
+    np.testing.assert_allclose(big_std, 1e6 * std, rtol=1e-3)
+
+
+def test_noise_is_found_and_left_out_of_predictions():
+    noisy, _ = measured({"x": "continuous"}, n=150, noise=0.5)
+    surrogate = bs.fit(noisy)
+    assert surrogate.summary()["noise_std"] == pytest.approx(1.5, rel=0.2)  # 0.5 times the scale of 3
+    assert surrogate.predict(noisy)[1].mean() < 0.7
+
+
+def test_known_noise_is_taken_at_its_word():
+    frame, effects, error = screen(40)
+    y = effects["x"].to_numpy() + error
+    variance = np.where(np.arange(40) < 20, 1e-4, 100.0)
+    surrogate = bs.fit(table(frame, y, {"x": "continuous"}, var=variance))
+    mean, _ = surrogate.predict(bs.read_library(frame, {"x": "continuous"}))
+    assert np.abs(mean - y)[:20].mean() < 0.1 * np.abs(mean - y)[20:].mean() + 0.05
+    only = bs.fit(table(frame[:20], y[:20], {"x": "continuous"}, var=variance[:20]), warm_start=surrogate, maxiter=0)
+    half, _ = only.predict(bs.read_library(frame[:20], {"x": "continuous"}))
+    np.testing.assert_allclose(half, mean[:20], atol=0.05)  # rows with such noise say next to nothing
+
+
+@pytest.mark.parametrize("transform", ["none", "sqrt"])
+def test_transforms_of_the_target(transform):
+    frame, effects, error = screen(80)
+    truth = np.exp(2 * effects["variant"].to_numpy())
+    surrogate = bs.fit(table(frame, truth * np.exp(0.1 * error), {"variant": "protein"}), transform=transform)
+    assert surrogate.scale.transform == transform
+    mean, std = surrogate.predict(bs.read_library(frame, {"variant": "protein"}))
+    assert np.sqrt(np.mean((mean - truth) ** 2)) < 0.2 * truth.std()
+    assert (std >= 0).all()
+    if transform == "sqrt":
+        assert mean.min() >= 0
+
+
+# --- odd screens -----------------------------------------------------------------------------------------
+
+
+def test_a_constant_column_breaks_nothing():
+    frame, effects, error = screen(40)
+    y = effects["x"] + error
+    features = {"x": "continuous", "constant": "continuous", "one": "categorical", "same": "protein"}
+    odd = frame.assign(constant=7.0, one="a", same="ACD")
+    surrogate = bs.fit(table(odd, y, features))
+    mean, _ = surrogate.predict(bs.read_library(odd, features))
+    assert np.corrcoef(mean, effects["x"])[0, 1] > 0.95
+    moved, std = surrogate.predict(bs.read_library(odd.assign(constant=9.0, one="b", same="ACE"), features))
+    assert np.isfinite(moved).all()
+    assert (std > 0).all()
+
+
+def test_exact_replicates_are_merged_and_teach_the_noise():
+    frame, effects, _ = screen(40)
+    again = pd.concat([frame, frame[:6], frame[:6]], ignore_index=True)  # 12 of 52 rows
+    truth = np.concatenate([effects["x"], effects["x"][:6], effects["x"][:6]])
+    y = truth + 0.2 * np.random.default_rng(5).standard_normal(52)
+    surrogate = bs.fit(table(again, y, {"x": "continuous"}))
+    assert len(surrogate.data) == 40
+    assert surrogate.summary()["measurements"] == 52
+    assert surrogate.summary()["noise_std"] == pytest.approx(0.2, rel=0.35)
+    mean, std = surrogate.predict(bs.read_library(frame, {"x": "continuous"}))
+    assert np.sqrt(np.mean((mean - effects["x"]) ** 2)) < 0.15
+    posterior, X = surrogate.posterior(), surrogate.data.X
+    K = posterior.kernel(X).to_dense()
+    A = K + torch.diag(posterior.noise(X) / surrogate.data.count)  # a mean of three has a third of the variance
+    expected = (1 - (K @ torch.linalg.inv(A) @ K).diagonal()).sqrt()
+    np.testing.assert_allclose(std, expected * surrogate.scale.scale, rtol=1e-6)
+
+
+def test_two_rows_are_enough():
+    frame = pd.DataFrame({"x": [0.0, 1.0], "v": ["AC", "AD"]})
+    surrogate = bs.fit(table(frame, [1.0, 2.0], {"x": "continuous", "v": "protein"}))
+    mean, std = surrogate.predict(bs.read_library(frame, surrogate.encoder.kinds))
+    assert mean[0] < mean[1]
+    assert (std > 0).all()
+
+
+def test_a_library_with_a_level_and_letters_that_nobody_measured(mixed):
+    frame, *_ = screen(20, seed=3)
+    strange = frame.assign(label="never", variant="WY")
+    _, known = mixed.predict(bs.read_library(frame, KINDS))
+    mean, std = mixed.predict(bs.read_library(strange, KINDS))
+    assert np.isfinite(mean).all()
+    assert std.min() > known.max()
+
+
+# --- how it is fitted ------------------------------------------------------------------------------------
+
+
+def test_a_subset_for_the_hyperparameters_and_all_rows_for_the_posterior():
+    rows, truth = measured(KINDS, n=120)
+    small, other = (bs.fit(rows, fit_rows=50, seed=seed) for seed in (0, 1))
+    assert small.report.rows == 50
+    assert len(small.posterior().centers) == len(small.data) == 120
+    assert small.report != other.report
+    assert small.report == bs.fit(rows, fit_rows=50, seed=0).report
+    mean, _ = small.predict(rows)
+    assert np.sqrt(np.mean((mean - truth) ** 2)) < 0.2 * truth.std()
+
+
+def test_warm_start(mixed):
+    rows, _ = measured(KINDS, n=120)
+    before = {name: value.clone() for name, value in mixed.gp.state_dict().items()}
+    again = bs.fit(rows, warm_start=mixed)
+    assert again.report.iterations < mixed.report.iterations
+    assert again.report.log_likelihood >= mixed.report.log_likelihood - 0.05
+    assert all(torch.equal(value, before[name]) for name, value in mixed.gp.state_dict().items())
+
+
+def test_warm_start_with_new_levels_and_ranges(mixed):
+    frame, effects, error = screen(30, seed=8)
+    frame = frame.assign(label="new", x=frame["x"] * 10)
+    surrogate = bs.fit(table(frame, sum(effects.values()) + error, KINDS), warm_start=mixed, maxiter=5)
+    assert np.isfinite(surrogate.predict(bs.read_library(frame, KINDS))[0]).all()
+
+
+@pytest.mark.parametrize(
+    ("features", "arguments", "words"),
+    [
+        ({"x": "continuous"}, {}, "fitted on x .continuous., label .*variant .protein of 2.*table has x .continuous.;"),
+        (KINDS, {"priors": "paper"}, "the warm start has priors 'botorch', this fit 'paper'"),
+    ],
+)
+def test_warm_starts_that_do_not_fit(mixed, features, arguments, words):
+    with pytest.raises(InputError, match=words):
+        bs.fit(measured(features, n=10)[0], warm_start=mixed, **arguments)
+
+
+def test_warm_start_from_sequences_of_another_length(mixed):
+    frame, effects, _ = screen(10)
+    longer = frame.assign(variant=frame["variant"] + "A")
+    with pytest.raises(InputError, match=r"variant \(protein of 2\).*variant \(protein of 3\)"):
+        bs.fit(table(longer, effects["x"], KINDS), warm_start=mixed)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ({"kind": "neural"}, "kind 'neural' is not known; choose one of .*exact"),
+        ({"priors": "flat"}, "priors 'flat' are not known; choose one of botorch, paper"),
+        ({"transform": "log"}, "transform is one of auto, none, sqrt, got 'log'"),
+        ({"transform": "sqrt"}, "'sqrt' needs targets without negative values"),
+    ],
+)
+def test_unknown_options(arguments, words):
+    with pytest.raises(InputError, match=words):
+        bs.fit(measured({"x": "continuous"}, n=10, shift=0.0)[0], **arguments)
+
+
+def test_a_library_teaches_nothing():
+    library = bs.read_library(screen(5)[0], KINDS)
+    with pytest.raises(InputError, match="table: no target to learn from"):
+        bs.fit(library)
