@@ -1,0 +1,106 @@
+"""The direction of imports (README, tour of the code) and how light the package is to import."""
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import beebo_scale
+
+ROOT = Path(beebo_scale.__file__).parent
+
+# Part of the package (a module or a folder) -> the other parts that it may import. Everything may import itself.
+FOUNDATIONS = {"errors", "progress"}
+ALLOWED = {
+    "errors": set(),
+    "progress": set(),
+    "roots": set(),
+    "datasets": set(),
+    "posterior": {"roots"},
+    "information": {"posterior", "roots", *FOUNDATIONS},
+    "bounds": {"information", "posterior", *FOUNDATIONS},
+    "energy": {"information", "posterior", *FOUNDATIONS},
+    "screening": {"errors"},
+    "surrogates": {"posterior", "roots", "screening", *FOUNDATIONS},
+    "acquisition": {"energy", "information", "posterior", "surrogates", *FOUNDATIONS},  # it takes botorch models too
+    "temperature": {"acquisition", *FOUNDATIONS},
+    "training": {"surrogates", "screening", "posterior", "roots", *FOUNDATIONS},
+    "proposal": {"acquisition", "energy", "temperature", "information", "bounds", "posterior", "roots"}
+    | {"surrogates", "screening", *FOUNDATIONS},
+    "report": {"surrogates", "screening", "proposal", "posterior", "information", "acquisition", *FOUNDATIONS},
+}
+EVERYTHING = {"cli", "__init__", "__main__"}  # they put the parts together
+LIGHTNING = ("training/", "proposal/distributed.py", "proposal/job.py", "cli/")
+HEAVY = ("pandas", "lightning", "matplotlib", "rdkit", "pykeops", "sklearn", "pyarrow")
+
+MODULES = sorted(path.relative_to(ROOT).as_posix() for path in ROOT.rglob("*.py"))
+
+
+def part(module):
+    """'proposal/box.py' -> 'proposal', 'errors.py' -> 'errors'."""
+    return module.split("/")[0].removesuffix(".py")
+
+
+def imported(module):
+    """Absolute names of all that a module imports, wherever in it: 'beebo_scale.errors.InputError', 'torch'."""
+    package = ["beebo_scale", *module.split("/")[:-1]]
+    names = set()
+    for node in ast.walk(ast.parse((ROOT / module).read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            names |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            base = package[: len(package) - node.level + 1] if node.level else []
+            base = [*base, node.module] if node.module else base
+            names |= {".".join([*base, alias.name]) for alias in node.names}
+    return names
+
+
+def parts_imported(module):
+    """The parts of the package that a module imports; a name of the package itself counts as '__init__'."""
+    known = {part(other) for other in MODULES}
+    names = [name.split(".")[1:2] for name in imported(module) if name.split(".")[0] == "beebo_scale"]
+    return {name[0] if name and name[0] in known else "__init__" for name in names} - {part(module)}
+
+
+def test_imports_are_read():
+    assert "beebo_scale.errors.InputError" in imported("proposal/propose.py")
+    assert {"acquisition", "errors", "screening"} <= parts_imported("proposal/propose.py")
+    assert "jsonargparse.ArgumentParser" in imported("cli/main.py")
+    assert parts_imported("cli/main.py") >= {"errors", "__init__"}  # `from .. import __version__` in a function
+
+
+@pytest.mark.parametrize("module", [module for module in MODULES if part(module) not in EVERYTHING])
+def test_direction_of_imports(module):
+    assert part(module) in ALLOWED, f"{module}: say in ALLOWED what it may import"
+    assert parts_imported(module) <= ALLOWED[part(module)]
+
+
+def test_the_table_has_no_circles():
+    """Each part imports only parts below it."""
+    left = {name: set(parts) for name, parts in ALLOWED.items()}
+    while left:
+        lowest = [name for name, parts in left.items() if not parts & left.keys()]
+        assert lowest, f"a circle among {sorted(left)}"
+        for name in lowest:
+            del left[name]
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_lightning_stays_where_it_belongs(module):
+    if not module.startswith(LIGHTNING):
+        assert not {name for name in imported(module) if name.split(".")[0] in ("lightning", "pytorch_lightning")}
+
+
+def test_the_package_is_light_to_import():
+    code = f"import sys, beebo_scale; print([name for name in {HEAVY} if name in sys.modules])"
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert result.stdout.strip() == "[]"
+    assert result.stderr == ""
+
+
+def test_folders_of_tests_are_packages():
+    tests = Path(__file__).parent
+    folders = {path.parent for path in tests.rglob("test_*.py")}
+    assert all((folder / "__init__.py").is_file() for folder in folders)
