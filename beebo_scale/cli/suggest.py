@@ -11,7 +11,7 @@ from jsonargparse import ArgumentParser, Namespace
 from ..errors import InputError
 from ..proposal import Request, check_request, propose
 from ..proposal.record import input_hashes
-from ..screening import Batch, Table, check_folder, check_output, read_library, read_table
+from ..screening import Batch, Table, check_folder, check_output, read_library, read_table, run_path
 from ..surrogates import KINDS, Surrogate, fit, load_surrogate
 from ..surrogates.kernels import PRIORS
 from ..surrogates.target import TRANSFORMS
@@ -91,6 +91,8 @@ def _check_options(options: Namespace) -> Request:
     check_output(options.out)
     if options.save_model is not None:
         check_folder(options.save_model)
+        if Path(options.save_model).resolve() in (Path(options.out).resolve(), run_path(options.out).resolve()):
+            raise InputError(f"{options.save_model} is also written as the batch; give --save-model another name")
     for flag in ("minimize", "allow_repeats"):
         if not isinstance(options[flag], bool):  # from a configuration file
             raise InputError(f"{flag}: {options[flag]!r} is neither true nor false")

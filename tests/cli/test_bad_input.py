@@ -185,6 +185,8 @@ OPTIONS = {
     "out over library": ({"out": "library.csv"}, ["library.csv is also --library", "another name"]),
     "model folder": ({"save-model": "no/m.ckpt"}, ["no/m.ckpt: the folder 'no' does not exist; create it"]),
     "model over measured": ({"save-model": "screen.csv"}, ["screen.csv is also --measured"]),
+    "model over the batch": ({"save-model": "./next.csv"}, ["next.csv is also written as the batch"]),
+    "model over the run file": ({"save-model": "next.run.json"}, ["next.run.json is also written as the batch"]),
     "model unreadable": ({"warm-start": "screen.csv"}, ["screen.csv: not a readable surrogate", "Surrogate.save"]),
 }
 
