@@ -77,8 +77,8 @@ def perturbed(points: Tensor, bounds: Tensor, count: int, generator: torch.Gener
 def sobol(bounds: Tensor, count: int, generator: torch.Generator) -> Tensor:
     """Scrambled Sobol points in the box, count x d; the scramble is drawn from the generator."""
     seed = int(torch.randint(2**31, (1,), generator=generator))
-    lo, hi = bounds
-    return lo + (hi - lo) * SobolEngine(bounds.shape[-1], scramble=True, seed=seed).draw(count, dtype=torch.float64).to(bounds)
+    U = SobolEngine(bounds.shape[-1], scramble=True, seed=seed).draw(count, dtype=torch.float64)
+    return torch.lerp(bounds[0], bounds[1], U.to(bounds))
 
 
 def draw_starts(acqf: BatchedEnergyEntropy, bounds: Tensor, q: int, search: BoxSearch, seed: int) -> Tensor:

@@ -175,14 +175,14 @@ def test_a_library_with_a_level_and_letters_that_nobody_measured(mixed):
 
 
 def test_a_subset_for_the_hyperparameters_and_all_rows_for_the_posterior():
-    rows, truth = measured(KINDS, n=120)
-    small, other = (bs.fit(rows, fit_rows=50, seed=seed) for seed in (0, 1))
-    assert small.report.rows == 50
-    assert len(small.posterior().centers) == len(small.data) == 120
-    assert small.report != other.report
-    assert small.report == bs.fit(rows, fit_rows=50, seed=0).report
-    mean, _ = small.predict(rows)
-    assert np.sqrt(np.mean((mean - truth) ** 2)) < 0.2 * truth.std()
+    rows, _ = measured(KINDS, n=60)
+    one, again, other = (bs.fit(rows, fit_rows=25, maxiter=10, seed=seed) for seed in (0, 0, 1))
+    assert one.report.rows == 25
+    assert len(one.posterior().centers) == len(one.data) == 60
+    assert one.report == again.report
+    assert one.report != other.report
+    mean, _ = one.predict(rows)
+    assert np.sqrt(np.mean((mean - rows.y) ** 2)) < 0.2 * rows.y.std()  # also at the rows that the fit did not see
 
 
 def test_warm_start(mixed):
