@@ -96,7 +96,11 @@ def report(results: list[dict], seconds: float, seeds: int, workers: int) -> str
             f"| {r['name']} | {r['transform']} | {temperatures} | {curve} | {r['mean'][-1]:.3f} ({r['stderr']:.3f}) |"
         )
     table = published()
-    lines += ["", "Published after 480 measurements (70 runs; `scripts/published`), best five and the best one-hot GP:", ""]
+    lines += [
+        "",
+        "Published after 480 measurements (70 runs; `scripts/published`), best five and the best one-hot GP:",
+        "",
+    ]
     lines += ["| encoding | model | acquisition | 480 |", "|---|---|---|---|"]
     onehot = table[(table["encoding"] == "onehot") & (table["model"] == "GP")].head(1)
     for _, row in pd.concat([table.head(5), onehot]).iterrows():

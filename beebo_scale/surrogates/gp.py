@@ -145,15 +145,23 @@ def fit_hyperparameters(
     return FitReport(len(data), int(result.step or 0), result.status.name == "SUCCESS", final)
 
 
-def exact_posterior(gp: GaussianProcess, data: Observations) -> Posterior:
+def exact_posterior(gp: GaussianProcess, data: Observations, noise: Noise | None = None) -> Posterior:
     """The exact posterior of `gp` given the observations.
 
-    The noise of a new measurement is sigma^2 (of its task); where variances were known for each row, their mean.
+    Args:
+        gp: prior and noise.
+        data: n observations.
+        noise: of a new measurement; None takes sigma^2 (of its task), or where variances were known for each row,
+            the mean of those of single measurements.
     """
     gp = copy.deepcopy(gp).requires_grad_(False)
-    noise: Noise = ConstantNoise(gp.sigma2.clone())
-    if data.noise is not None:
-        noise = ConstantNoise((data.noise * data.count).mean())
-    elif gp.task_column is not None:
-        noise = TaskNoise(gp.sigma2.clone(), gp.task_column)
+    noise = own_noise(gp, data) if noise is None else noise
     return condition_exactly(freeze(gp.kernel), gp.mean, data.X, data.y, gp.noise_of(data), noise)
+
+
+def own_noise(gp: GaussianProcess, data: Observations) -> Noise:
+    """Noise of a new measurement by the process itself: sigma^2, one for each task, or the mean of known variances."""
+    if data.noise is not None:
+        return ConstantNoise((data.noise * data.count).mean())
+    sigma2 = gp.sigma2.detach().clone()
+    return ConstantNoise(sigma2) if gp.task_column is None else TaskNoise(sigma2, gp.task_column)

@@ -22,79 +22,74 @@ def freeze(kernel: Kernel) -> Kernel:
 
     Known: RBF and Matern-1/2, -3/2, -5/2, with or without a ScaleKernel, without batches of hyperparameters.
     """
-    scale, base = 1.0, kernel
+    amplitude, base = 1.0, kernel
     if type(kernel) is ScaleKernel and kernel.active_dims is None and kernel.batch_shape == torch.Size():
-        scale, base = float(kernel.outputscale), kernel.base_kernel
+        amplitude, base = float(kernel.outputscale.detach()), kernel.base_kernel
     nu = base.nu if type(base) is MaternKernel else math.inf if type(base) is RBFKernel else None
     if nu is None or base.batch_shape != torch.Size():
         return copy.deepcopy(kernel).requires_grad_(False).eval()
-    return StationaryKernel(nu, base.lengthscale.detach().reshape(-1), scale, base.active_dims)
+    return StationaryKernel(nu, base.lengthscale.detach().reshape(-1), amplitude, base.active_dims)
 
 
 class StationaryKernel(Kernel):
     """A g_nu(r): Matern-nu, or RBF for nu = inf, with lengthscales l and amplitude A as constants."""
 
     lengthscales: Tensor
-    scale: Tensor
 
-    def __init__(self, nu: float, lengthscales: Tensor, scale: float, active_dims: Tensor | None) -> None:
+    def __init__(self, nu: float, lengthscales: Tensor, amplitude: float, active_dims: Tensor | None) -> None:
         super().__init__()
-        self.nu = nu
+        self.nu, self.amplitude = nu, amplitude
         self.register_buffer("lengthscales", lengthscales.clone())
-        self.register_buffer("scale", lengthscales.new_tensor(scale))
         self.active_dims = active_dims
 
     def forward(self, x1: Tensor, x2: Tensor, diag: bool = False, **params: Any) -> Tensor:
         """... p x d, ... q x d -> ... p x q (diag: ... p)."""
         if diag:
             if x1 is x2 or torch.equal(x1, x2):
-                return self.scale.expand(x1.shape[:-1])
+                return x1.new_full(x1.shape[:-1], self.amplitude)
             x1, x2 = x1.unsqueeze(-2), x2.unsqueeze(-2)
             return self.forward(x1, x2).flatten(-3)
         center = x2.detach().reshape(-1, x2.shape[-1]).mean(0)  # distances through products lose digits far from zero
         A, B = (x1 - center) / self.lengthscales, (x2 - center) / self.lengthscales
-        return self.scale * _Correlation.apply(A, B, self.nu)
+        return _Covariance.apply(A, B, self.nu, math.log(self.amplitude))
 
 
-class _Correlation(torch.autograd.Function):
-    """g_nu(|a_i - b_j|): ... p x d, ... q x d -> ... p x q."""
+class _Covariance(torch.autograd.Function):
+    """A g_nu(|a_i - b_j|): ... p x d, ... q x d -> ... p x q."""
 
     @staticmethod
-    def forward(ctx: Any, A: Tensor, B: Tensor, nu: float) -> Tensor:
-        squares = A.square().sum(-1).unsqueeze(-1) + B.square().sum(-1).unsqueeze(-2)
-        r2 = squares.sub_(2 * (A @ B.mT)).clamp_(min=0.0)
-        g, slope = _profile(r2, nu)
+    def forward(ctx: Any, A: Tensor, B: Tensor, nu: float, log_amplitude: float) -> Tensor:
+        a2, b2 = A.square().sum(-1, keepdim=True), B.square().sum(-1, keepdim=True)
+        left = torch.cat([-2 * A, a2, torch.ones_like(a2)], dim=-1)
+        right = torch.cat([B, torch.ones_like(b2), b2], dim=-1)
+        r2 = (left @ right.mT).clamp_(min=0.0)  # |a|^2 + |b|^2 - 2 a'b in one product
+        k, slope = _profile(r2, nu, log_amplitude)
         ctx.save_for_backward(A, B, slope)
-        return g
+        return k
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, Tensor | None, None]:
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, Tensor | None, None, None]:
         A, B, slope = ctx.saved_tensors
         V = grad * slope  # dL / dr^2, ... p x q
         grad_A = grad_B = None
         if ctx.needs_input_grad[0]:
-            grad_A = _fold(2 * (V.sum(-1, keepdim=True) * A - V @ B), A)
+            grad_A = (2 * (V.sum(-1, keepdim=True) * A - V @ B)).sum_to_size(A.shape)
         if ctx.needs_input_grad[1]:
-            grad_B = _fold(2 * (V.sum(-2).unsqueeze(-1) * B - V.mT @ A), B)
-        return grad_A, grad_B, None
+            grad_B = (2 * (V.sum(-2).unsqueeze(-1) * B - V.mT @ A)).sum_to_size(B.shape)
+        return grad_A, grad_B, None, None
 
 
-def _profile(r2: Tensor, nu: float) -> tuple[Tensor, Tensor]:
-    """g_nu and dg_nu / dr^2 at squared distances; r2 is overwritten."""
+def _profile(r2: Tensor, nu: float, log_amplitude: float) -> tuple[Tensor, Tensor]:
+    """A g_nu and its slope d/dr^2 at squared distances; r2 is overwritten."""
     if nu == math.inf:
-        g = r2.mul_(-0.5).exp_()
-        return g, -0.5 * g
+        k = r2.mul_(-0.5).add_(log_amplitude).exp_()
+        return k, -0.5 * k
     s = r2.mul_(2 * nu).sqrt_()  # sqrt(2 nu) r
-    e = torch.exp(-s)
-    if nu == 2.5:  # g = (1 + s + s^2 / 3) e, dg/dr^2 = -5/6 (1 + s) e
+    e = torch.sub(log_amplitude, s).exp_()  # A exp(-s)
+    if nu == 2.5:  # k = (1 + s + s^2 / 3) e, slope = -5/6 (1 + s) e
         slope = (s + 1).mul_(e).mul_(-5 / 6)
         return s.div(3).add_(1).mul_(s).add_(1).mul_(e), slope
-    if nu == 1.5:  # g = (1 + s) e, dg/dr^2 = -3/2 e
+    if nu == 1.5:  # k = (1 + s) e, slope = -3/2 e
         return s.add_(1).mul_(e), -1.5 * e
     return e, torch.where(s > 0, -0.5 * e / s, 0.0)  # nu = 1/2 has a kink at zero: no slope there
-
-
-def _fold(gradient: Tensor, like: Tensor) -> Tensor:
-    """Sum over batches that were broadcast."""
-    return gradient.sum_to_size(like.shape)

@@ -18,6 +18,7 @@ from ..progress import track
 from ..screening import Encoder, Table, atomic_write, check_folder
 from .gp import FitReport, GaussianProcess, exact_posterior
 from .kernels import screen_kernel
+from .learned_noise import LogVariance
 from .observations import Observations
 from .target import TargetScale
 
@@ -42,6 +43,7 @@ class Surrogate:
         gp: kernel, mean and noise with fitted hyperparameters.
         data: the measured rows, encoded, standardised, replicates merged.
         report: how the fit went.
+        log_variance: the learned noise of new points, None where they have the noise of `gp` itself.
     """
 
     kind: str
@@ -52,10 +54,12 @@ class Surrogate:
     gp: GaussianProcess
     data: Observations
     report: FitReport
+    log_variance: LogVariance | None = None
 
     @cached_property
     def _posterior(self) -> Posterior:
-        return exact_posterior(self.gp, self.data)
+        noise = None if self.log_variance is None else self.log_variance.noise()
+        return exact_posterior(self.gp, self.data, noise)
 
     def posterior(self) -> Posterior:
         """The posterior over encoded inputs, in standardised units of the target."""
@@ -91,10 +95,16 @@ class Surrogate:
             "priors": self.priors,
             "measurements": int(self.data.count.sum()),
             "distinct_inputs": len(self.data),
-            "noise_std": float(self.posterior().noise(self.data.X[:1]).sqrt()) * self.scale.scale,
+            "noise_std": self._noise_std(),
+            "noise_std_of": "square root of target" if self.scale.transform == "sqrt" else "target",
             "information_gain_error": 0.0,  # the exact posterior: nothing is approximated
             "fit": asdict(self.report),
         }
+
+    def _noise_std(self) -> float:
+        """Root mean square of the noise of a new measurement over the measured inputs, in units of g(target)."""
+        chunks = [self.posterior().noise(rows) for rows in self.data.X.split(CHUNK)]
+        return float(torch.cat(chunks).mean().sqrt()) * self.scale.scale
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the surrogate to one file that `load_surrogate` reads; whole or not at all.
@@ -113,6 +123,7 @@ class Surrogate:
             "hyperparameters": self.gp.state_dict(),
             "data": asdict(self.data),
             "report": asdict(self.report),
+            "log_variance": None if self.log_variance is None else _log_variance_to_dict(self.log_variance),
         }
         atomic_write(Path(path), lambda temporary: torch.save({FILE_KEY: content}, temporary))
 
@@ -157,4 +168,18 @@ def _surrogate_of(content: dict[str, Any]) -> Surrogate:
         gp=gp,
         data=Observations(**content["data"]),
         report=FitReport(**content["report"]),
+        log_variance=_log_variance_of(content["log_variance"], encoder, content["priors"]),
     )
+
+
+def _log_variance_to_dict(fitted: LogVariance) -> dict[str, Any]:
+    state = {"hyperparameters": fitted.gp.state_dict(), "data": asdict(fitted.data)}
+    return state | {"shift": fitted.shift, "scale": fitted.scale}
+
+
+def _log_variance_of(content: dict[str, Any] | None, encoder: Encoder, priors: str) -> LogVariance | None:
+    if content is None:
+        return None
+    gp = new_gp(encoder, priors)
+    gp.load_state_dict(content["hyperparameters"])
+    return LogVariance(gp, Observations(**content["data"]), content["shift"], content["scale"])

@@ -2,7 +2,8 @@ r"""The target between its own units and the standardised units in which surroga
 
 z = (g(y) - shift) / scale, with g the identity or a square root. The root is for targets that cannot be negative and
 crowd near zero (enrichment, activity, rates): it tells small values apart and keeps a few large ones from ruling the
-fit. On the GB1 landscape it is worth more than any change of kernel (scripts/results/gb1_closed_loop.md).
+fit. On the GB1 landscape five rounds reach 0.947 of the best with it and 0.900 without, standard errors 0.018 and
+0.025 (scripts/results/gb1_closed_loop.md).
 """
 
 from __future__ import annotations
