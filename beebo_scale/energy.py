@@ -54,12 +54,18 @@ def log_softmax_weights(mean: Tensor, beta: float, f_max: float | None = None, a
     Returns:
         ... q; the weights sum to one without `f_max` and to at least alpha with it.
     """
+    return _log_weights(mean, beta, f_max, alpha)[0]
+
+
+def _log_weights(mean: Tensor, beta: float, f_max: float | None, alpha: float) -> tuple[Tensor, Tensor]:
+    """`log_softmax_weights` (... q) and the logarithm of the weight that goes to f_max (... 1)."""
     log_total = torch.logsumexp(beta * mean, dim=-1, keepdim=True)  # ... 1
     if f_max is None:
-        return beta * mean - log_total
+        return beta * mean - log_total, torch.full_like(log_total, -math.inf)
     log_cap = math.log((1 - alpha) / alpha) + log_total if alpha < 1 else log_total - math.inf
     log_rest = torch.minimum(log_cap, torch.full_like(log_cap, beta * f_max))
-    return beta * mean - torch.logaddexp(log_total, log_rest)
+    log_all = torch.logaddexp(log_total, log_rest)
+    return beta * mean - log_all, log_rest - log_all
 
 
 @dataclass(frozen=True)
@@ -100,6 +106,8 @@ class SoftmaxEnergy:
             raise ValueError(f"f_max = {self.f_max}: give a finite number, or None to leave it out")
         if not 0 < self.alpha <= 1:
             raise ValueError(f"alpha = {self.alpha}: the batch keeps a share above 0, at most 1")
+        if not self.tolerance > 0:
+            raise ValueError(f"tolerance = {self.tolerance}: give a number above zero")
 
     def __call__(self, mean: Tensor, covar: Tensor, amplitude: float) -> Tensor:
         """Q E, ... q and ... q x q -> ... .
@@ -109,12 +117,12 @@ class SoftmaxEnergy:
         """
         beta = self._beta(amplitude)
         weights, nu, rest = self._moments(mean, covar, beta)
-        error = (weights.sum(-1) + rest - 1).abs().max()
+        error = (weights.sum(-1) + rest - 1).detach().abs().max()
         if not bool(error <= self.tolerance):  # NaN and inf land here too
             raise ValueError(
                 f"the softmax energy does not hold at beta = {beta:g}: its weights sum to one only within "
                 f"{float(error):.2g} (tolerance {self.tolerance:g}) with posterior variances up to "
-                f"{float(covar.diagonal(dim1=-2, dim2=-1).max()):.3g}; lower beta, or leave it at A^-1/2"
+                f"{float(covar.detach().diagonal(dim1=-2, dim2=-1).max()):.3g}; lower beta, or leave it at A^-1/2"
             )
         return mean.shape[-1] * (weights * nu).sum(-1)
 
@@ -133,20 +141,20 @@ class SoftmaxEnergy:
 
     def _moments(self, mean: Tensor, covar: Tensor, beta: float) -> tuple[Tensor, Tensor, Tensor]:
         """E omega_i (... q), the mean of f_i under the i-th tilted density (... q), and E omega of f_max (...)."""
-        log_w = log_softmax_weights(mean, beta, self.f_max, self.alpha)  # ... q
+        log_w, log_rest = _log_weights(mean, beta, self.f_max, self.alpha)  # ... q, ... 1
         w = log_w.exp()
-        C_s, logdet = _tilted_covar(covar, log_w, beta)  # ... q x q, ...
+        C_s, logdet = _tilted_covar(covar, torch.cat([log_w, log_rest], dim=-1), beta)  # ... q x q, ...
         C_w = (C_s @ w.unsqueeze(-1)).squeeze(-1)  # ... q
         w_C_w = (w * C_w).sum(-1, keepdim=True)  # ... 1
         diagonal = C_s.diagonal(dim1=-2, dim2=-1)
         scale = -0.5 * logdet.unsqueeze(-1)
         weights = (log_w + 0.5 * beta**2 * (diagonal - 2 * C_w + w_C_w) + scale).exp()
-        rest = (1 - w.sum(-1)).clamp_min(0.0) * (0.5 * beta**2 * w_C_w + scale).exp().squeeze(-1)
+        rest = (log_rest + 0.5 * beta**2 * w_C_w + scale).exp().squeeze(-1)
         return weights, mean + beta * (diagonal - C_w), rest
 
 
 def _tilted_covar(C: Tensor, log_w: Tensor, beta: float) -> tuple[Tensor, Tensor]:
-    """C_s = (C^-1 + beta^2 W)^-1, ... q x q, and logdet(1 + beta^2 C W), ... ."""
+    """C_s = (C^-1 + beta^2 W)^-1, ... q x q, and logdet(1 + beta^2 C W), ... ; log_w as in `_weight_root`."""
     V = beta * _weight_root(log_w)  # ... q x (q + 1)
     CV = C @ V
     eye = torch.eye(V.shape[-1], dtype=C.dtype, device=C.device)
@@ -158,15 +166,13 @@ def _tilted_covar(C: Tensor, log_w: Tensor, beta: float) -> tuple[Tensor, Tensor
 
 
 def _weight_root(log_w: Tensor) -> Tensor:
-    """V with V V' = diag(w) - w w', ... q -> ... q x (q + 1).
+    """V with V V' = diag(w) - w w' for all weights but the last, ... (q + 1) -> ... q x (q + 1).
 
-    With the weight that went to f_max as one more entry the weights w+ sum to one, s = sqrt(w+) is a unit vector,
-    1 - s s' its own square, and diag(s) (1 - s s') a root; its first q rows are V. From log w, since the square root
-    of a weight that underflowed to zero has no gradient.
+    All weights, the one of f_max last, sum to one, so s = sqrt(w) is a unit vector, 1 - s s' its own square, and
+    diag(s) (1 - s s') a root; its first q rows are V. From log w, since the square root of a weight that underflowed
+    to zero has no gradient.
     """
-    tiny = torch.finfo(log_w.dtype).tiny
-    rest = (1 - log_w.exp().sum(-1, keepdim=True)).clamp_min(tiny).sqrt()  # ... 1
-    s = torch.cat([(0.5 * log_w).exp(), rest], dim=-1)  # ... q + 1
+    s = (0.5 * log_w).exp()  # ... q + 1
     eye = torch.eye(s.shape[-1], dtype=s.dtype, device=s.device)
     return (s.unsqueeze(-1) * (eye - s.unsqueeze(-1) * s.unsqueeze(-2)))[..., :-1, :]
 

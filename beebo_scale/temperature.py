@@ -28,6 +28,7 @@ class Constant:
 
     def __call__(self, round: int, rounds: int) -> float:
         """T' of a round."""
+        _part(round, rounds)
         return self.temperature
 
 

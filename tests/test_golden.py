@@ -8,6 +8,7 @@ import torch
 from gpytorch.kernels import MaternKernel, RBFKernel, ScaleKernel
 
 from beebo_scale import BatchedEnergyEntropy, MeanEnergy, information_gain
+from beebo_scale.energy import SoftmaxEnergy
 from beebo_scale.surrogates.gp import GaussianProcess, exact_posterior
 from beebo_scale.surrogates.observations import merge_replicates
 from tests.helpers import close
@@ -61,3 +62,46 @@ def test_mean_beebo_and_its_gradient(golden, posterior):
         close(value, tensor(case["value"]), rtol=1e-6, atol=0)
         expected = tensor(case["grad"])
         close(grad, expected, rtol=1e-6, atol=1e-6 * float(expected.abs().max()))
+
+
+def softmax(case):
+    return SoftmaxEnergy(beta=case["softmax_beta"], f_max=case["f_max"], alpha=case["alpha"])
+
+
+def test_max_beebo_and_its_gradient(golden, posterior):
+    assert {case["f_max"] is None for case in golden["max_beebo"]} == {True, False}
+    for case in golden["max_beebo"]:
+        acqf = BatchedEnergyEntropy(posterior, temperature=case["scaled_temperature"], energy=softmax(case))
+        X = tensor(golden["X"]).requires_grad_()
+        value = acqf(X)
+        (grad,) = torch.autograd.grad(value.sum(), X)
+        close(value, tensor(case["value"]), rtol=1e-8, atol=0)
+        expected = tensor(case["grad"])
+        close(grad, expected, rtol=1e-8, atol=1e-8 * float(expected.abs().max()))
+
+
+def test_softmax_energy(golden):
+    mean, covar = tensor(golden["posterior_mean"]), tensor(golden["posterior_covar"])
+    for case in golden["max_beebo"]:
+        energy = softmax(case)(mean, covar, golden["outputscale"]) / mean.shape[-1]
+        close(energy, tensor(case["energy"]), rtol=1e-8, atol=1e-9)
+
+
+def test_effective_points(golden):
+    counted = [case for case in golden["max_beebo"] if "effective_points" in case]
+    assert len(counted) == 2
+    for case in counted:
+        points = softmax(case).effective_points(tensor(golden["posterior_mean"]), golden["outputscale"])
+        close(points, tensor(case["effective_points"]), rtol=1e-8, atol=0)
+
+
+def test_softmax_energy_is_near_monte_carlo(golden):
+    mean, covar = tensor(golden["posterior_mean"]), tensor(golden["posterior_covar"])
+    sd = covar.diagonal(dim1=-2, dim2=-1).amax(-1).sqrt()  # b
+    simulated = [case for case in golden["max_beebo"] if "monte_carlo_energy" in case]
+    assert len(simulated) == 2
+    for case in simulated:
+        assert (case["softmax_beta"] * sd <= 1).all()
+        energy = softmax(case)(mean, covar, golden["outputscale"]) / mean.shape[-1]
+        error = (energy - tensor(case["monte_carlo_energy"])).abs()
+        assert (error <= 5 * tensor(case["monte_carlo_stderr"]) + 1e-2 * sd).all()
