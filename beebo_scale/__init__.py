@@ -5,9 +5,13 @@ Read `posterior.py` first: everything else builds a `Posterior` or reads one.
 
 from importlib.metadata import version
 
+from . import bounds as bounds
 from . import datasets as datasets
+from . import temperature as temperature
 from .acquisition import BatchedEnergyEntropy as BatchedEnergyEntropy
 from .energy import MeanEnergy as MeanEnergy
+from .energy import SoftmaxEnergy as SoftmaxEnergy
+from .energy import TaskWeights as TaskWeights
 from .errors import InputError as InputError
 from .information import information_gain as information_gain
 from .information import marginal_gain as marginal_gain
@@ -21,5 +25,6 @@ from .screening import read_table as read_table
 from .surrogates import Surrogate as Surrogate
 from .surrogates import fit as fit
 from .surrogates import load_surrogate as load_surrogate
+from .surrogates import posterior_of as posterior_of
 
 __version__ = version("beebo-scale")

@@ -1,5 +1,6 @@
 """Surrogates: they build a `Posterior` from measurements; everything else only reads it."""
 
+from .botorch_models import posterior_of as posterior_of
 from .fit import KINDS as KINDS
 from .fit import fit as fit
 from .surrogate import Surrogate as Surrogate
