@@ -1,4 +1,4 @@
-r"""Stationary kernels with frozen hyperparameters, fused for speed.
+r"""Stationary kernels, fused for speed: with frozen hyperparameters (`freeze`) and with live ones (`live_gram`).
 
 A posterior evaluates k(X, Z) and its gradient in X thousands of times with the hyperparameters fixed. Written as one
 autograd function, k = A g(r^2) with r^2 = sum_i ((x_i - z_i) / l_i)^2 needs one saved matrix, dg/dr^2, and the
@@ -8,11 +8,13 @@ gradient is two small products; through autograd alone it is a dozen passes over
 from __future__ import annotations
 
 import copy
+import functools
 import math
 from typing import Any
 
 import torch
-from gpytorch.kernels import Kernel, MaternKernel, RBFKernel, ScaleKernel
+from gpytorch.kernels import AdditiveKernel, Kernel, MaternKernel, ProductKernel, RBFKernel, ScaleKernel
+from linear_operator import to_dense
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
@@ -23,12 +25,52 @@ def freeze(kernel: Kernel) -> Kernel:
     Known: RBF and Matern-1/2, -3/2, -5/2, with or without a ScaleKernel, without batches of hyperparameters.
     """
     amplitude, base = 1.0, kernel
-    if type(kernel) is ScaleKernel and kernel.active_dims is None and kernel.batch_shape == torch.Size():
+    if type(kernel) is ScaleKernel and kernel.batch_shape == torch.Size():
         amplitude, base = float(kernel.outputscale.detach()), kernel.base_kernel
-    nu = base.nu if type(base) is MaternKernel else math.inf if type(base) is RBFKernel else None
-    if nu is None or base.batch_shape != torch.Size():
+    nu = _smoothness(base)
+    if nu is None:
         return copy.deepcopy(kernel).requires_grad_(False).eval()
-    return StationaryKernel(nu, base.lengthscale.detach().reshape(-1), amplitude, base.active_dims)
+    return StationaryKernel(nu, base.lengthscale.detach().reshape(-1), amplitude, kernel.active_dims)
+
+
+def live_gram(kernel: Kernel, X1: Tensor, X2: Tensor) -> Tensor:
+    """k(X1, X2), differentiable in the hyperparameters and the inputs; the stationary kernels in it are fused.
+
+    Sums, products and outputscales are taken apart; what is not known here is evaluated as it is.
+
+    Args:
+        kernel: any kernel without batches of hyperparameters.
+        X1: p x d.
+        X2: q x d.
+
+    Returns:
+        p x q, in the number format of the inputs.
+    """
+    if kernel.active_dims is not None:
+        X1, X2 = X1[:, kernel.active_dims], X2[:, kernel.active_dims]
+    return _live_forward(kernel, X1, X2)
+
+
+def _live_forward(kernel: Kernel, X1: Tensor, X2: Tensor) -> Tensor:
+    """`live_gram` at inputs that are cut to the kernel's active_dims."""
+    nu = _smoothness(kernel)
+    if nu is not None:
+        lengthscale = kernel.lengthscale.reshape(-1).to(X1.dtype)
+        center = X2.detach().mean(0)
+        return _Covariance.apply((X1 - center) / lengthscale, (X2 - center) / lengthscale, nu, 0.0)
+    if type(kernel) is ScaleKernel:  # its active_dims are those of its base
+        return kernel.outputscale.to(X1.dtype) * _live_forward(kernel.base_kernel, X1, X2)
+    if type(kernel) in (ProductKernel, AdditiveKernel):
+        combine = torch.mul if type(kernel) is ProductKernel else torch.add
+        return functools.reduce(combine, [live_gram(part, X1, X2) for part in kernel.kernels])
+    return to_dense(kernel.forward(X1, X2)).to(X1.dtype)
+
+
+def _smoothness(kernel: Kernel) -> float | None:
+    """Nu of a stationary kernel known here (infinite for RBF), None for any other."""
+    if kernel.batch_shape != torch.Size():
+        return None
+    return kernel.nu if type(kernel) is MaternKernel else math.inf if type(kernel) is RBFKernel else None
 
 
 class StationaryKernel(Kernel):
@@ -59,11 +101,7 @@ class _Covariance(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, A: Tensor, B: Tensor, nu: float, log_amplitude: float) -> Tensor:
-        a2, b2 = A.square().sum(-1, keepdim=True), B.square().sum(-1, keepdim=True)
-        left = torch.cat([-2 * A, a2, torch.ones_like(a2)], dim=-1)
-        right = torch.cat([B, torch.ones_like(b2), b2], dim=-1)
-        r2 = (left @ right.mT).clamp_(min=0.0)  # |a|^2 + |b|^2 - 2 a'b in one product
-        k, slope = _profile(r2, nu, log_amplitude)
+        k, slope = _profile(_squared_distances(A, B, exact=nu == 0.5), nu, log_amplitude)
         ctx.save_for_backward(A, B, slope)
         return k
 
@@ -78,6 +116,19 @@ class _Covariance(torch.autograd.Function):
         if ctx.needs_input_grad[1]:
             grad_B = (2 * (V.sum(-2).unsqueeze(-1) * B - V.mT @ A)).sum_to_size(B.shape)
         return grad_A, grad_B, None, None
+
+
+def _squared_distances(A: Tensor, B: Tensor, exact: bool) -> Tensor:
+    """|a_i - b_j|^2: ... p x d, ... q x d -> ... p x q; by a product, or exactly where k has a kink at zero.
+
+    The product leaves 1e-16 |a|^2 between equal points: nothing to a kernel smooth in r^2, but 1e-8 to exp(-r).
+    """
+    if exact:
+        return torch.cdist(A, B, compute_mode="donot_use_mm_for_euclid_dist").square_()
+    a2, b2 = A.square().sum(-1, keepdim=True), B.square().sum(-1, keepdim=True)
+    left = torch.cat([-2 * A, a2, torch.ones_like(a2)], dim=-1)
+    right = torch.cat([B, torch.ones_like(b2), b2], dim=-1)
+    return (left @ right.mT).clamp_(min=0.0)  # |a|^2 + |b|^2 - 2 a'b in one product
 
 
 def _profile(r2: Tensor, nu: float, log_amplitude: float) -> tuple[Tensor, Tensor]:
