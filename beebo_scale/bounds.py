@@ -25,7 +25,12 @@ def information_gain_lower_bound(posterior: Posterior, X: Tensor, rank: int = 51
 
     Returns:
         A scalar, in nats.
+
+    Raises:
+        ValueError: rank < 1.
     """
+    if rank < 1:
+        raise ValueError(f"a rank is at least 1, got {rank}")
     with torch.no_grad():
         L = _pivoted_cholesky(posterior, X, min(rank, len(X)))  # q x k
         half = L / posterior.noise(X).sqrt().unsqueeze(-1)
@@ -42,7 +47,12 @@ def information_gain_upper_bound(posterior: Posterior, X: Tensor, block: int = 5
 
     Returns:
         A scalar, in nats.
+
+    Raises:
+        ValueError: block < 1.
     """
+    if block < 1:
+        raise ValueError(f"a block has at least 1 point, got {block}")
     with torch.no_grad():
         gains = [information_gain(posterior.covar(part), posterior.noise(part)) for part in _halves(X, block)]
         return torch.stack(gains).sum()
