@@ -7,13 +7,12 @@ kernel by scale(x) scale(x') and moves the mean. Anything that does not is refus
 
 from __future__ import annotations
 
-import copy
 from typing import Any
 
 import torch
 from botorch.models import MultiTaskGP
 from botorch.models.transforms.outcome import Standardize, StratifiedStandardize
-from gpytorch.distributions import MultivariateNormal
+from gpytorch.distributions import Delta, MultivariateNormal
 from gpytorch.kernels import Kernel
 from gpytorch.likelihoods import FixedNoiseGaussianLikelihood, GaussianLikelihood, HadamardGaussianLikelihood
 from gpytorch.models import ApproximateGP, ExactGP
@@ -25,7 +24,7 @@ from ..posterior import Noise, Posterior, gram
 from ..roots import DenseRoot
 from .exact import condition_exactly
 from .noise import ConstantNoise, TaskNoise
-from .stationary import freeze
+from .stationary import freeze, frozen_copy
 from .units import OutcomeScale, RescaledKernel, RescaledMean, TaskMean
 
 PROBES = 16  # training inputs at which the kernel and mean found here are compared with the model's own prior
@@ -41,7 +40,7 @@ def posterior_of(model: nn.Module) -> Posterior:
 
     Returns:
         The posterior of the latent function, in the model's own units. New measurements have the likelihood's noise;
-        with train_Yvar, the mean of the known variances.
+        with train_Yvar, the mean of the known variances (of each task).
 
     Raises:
         InputError: the model cannot be represented; the text says why.
@@ -65,18 +64,20 @@ def _exact(model: Any) -> Posterior:
     column = model._task_feature if isinstance(model, MultiTaskGP) else None
     if column is not None and model._task_mapper is not None:
         raise _refusal(model, "its task values are not 0, 1, 2, ..., by which botorch itself looks up their noise")
-    warp = _frozen(getattr(model, "input_transform", None))
-    Z = model.train_inputs[0].detach()
+    if not bool(torch.isfinite(model.train_targets).all()):
+        raise _refusal(model, "its training targets are not all finite")
+    warp = _warp(model)
+    Z = model.train_inputs[0].detach().clone()
     outcome = _outcome_scale(model, column)
     kernel = RescaledKernel(freeze(model.covar_module), outcome)
-    base_mean = _frozen(model.mean_module)
+    base_mean = frozen_copy(model.mean_module)
     if column is not None and type(base_mean).__name__ == "MultitaskMean":
         base_mean = TaskMean(base_mean, column)
     _compare_prior(model, Z, kernel.base, base_mean)
     scale2 = outcome.of(outcome.scale, Z).square()
     y = outcome.of(outcome.shift, Z) + outcome.of(outcome.scale, Z) * model.train_targets.detach()
     sigma2 = scale2 * _training_noise(model, Z, column)
-    noise = _new_noise(model, outcome, column, sigma2)
+    noise = _new_noise(model, outcome, column, Z, sigma2)
     return condition_exactly(kernel, RescaledMean(base_mean, outcome), Z, y, sigma2, noise, warp)
 
 
@@ -86,12 +87,12 @@ def _variational(model: nn.Module, inner: Any) -> Posterior:
         raise _refusal(model, f"its variational strategy is {type(strategy).__name__}")
     if not bool(strategy.variational_params_initialized):
         raise _refusal(model, "its variational distribution was never trained")
-    Z = strategy.inducing_points.detach()
+    Z = strategy.inducing_points.detach().clone()
     outcome = _outcome_scale(model, None)
     kernel = RescaledKernel(freeze(inner.covar_module), outcome)
-    mean = RescaledMean(_frozen(inner.mean_module), outcome)
+    mean = RescaledMean(frozen_copy(inner.mean_module), outcome)
     q_u = strategy.variational_distribution
-    m, S = q_u.mean.detach(), q_u.covariance_matrix.detach()  # m inducing points: m, m x m
+    m = q_u.mean.detach()  # of m inducing points
     if Z.dim() != 2 or m.dim() != 1:
         raise _refusal(model, "it holds a batch of models (several outputs)")
     _compare_prior(inner, Z, kernel.base, mean.base)
@@ -101,13 +102,23 @@ def _variational(model: nn.Module, inner: Any) -> Posterior:
         L = torch.linalg.cholesky(K.double()).to(K)
         eye = torch.eye(len(Z), dtype=K.dtype, device=K.device)
         root = torch.linalg.solve_triangular(L.mT, eye, upper=True)  # L^-T
+        S = m.new_zeros(()) if isinstance(q_u, Delta) else q_u.covariance_matrix  # m x m
         up = torch.linalg.cholesky(S) if bool(S.any()) else None
         if type(strategy) is UnwhitenedVariationalStrategy:
             m = root.mT @ (outcome.shift + outcome.scale * m - mean(Z))
             up = None if up is None else root.mT @ (outcome.scale * up)
-    noise = _new_noise(model, outcome, None, None)
-    warp = _frozen(getattr(model, "input_transform", None))
-    return Posterior(kernel, mean, centers=Z, weights=root @ m, down=DenseRoot(root), noise=noise, up=up, warp=warp)
+    noise, down, warp = _new_noise(model, outcome), DenseRoot(root), _warp(model)
+    return Posterior(kernel, mean, centers=Z, weights=root @ m, down=down, noise=noise, up=up, warp=warp)
+
+
+def _warp(model: Any) -> nn.Module | None:
+    """The input transform."""
+    transform = getattr(model, "input_transform", None)
+    if transform is None:
+        return None
+    if transform.is_one_to_many:
+        raise _refusal(model, f"its input transform {type(transform).__name__} makes several points of one")
+    return frozen_copy(transform)
 
 
 def _outcome_scale(model: Any, column: int | None) -> OutcomeScale:
@@ -134,11 +145,20 @@ def _training_noise(model: Any, Z: Tensor, column: int | None) -> Tensor:
     raise _refusal(model, f"its likelihood is {type(likelihood).__name__}, not a Gaussian one")
 
 
-def _new_noise(model: Any, outcome: OutcomeScale, column: int | None, sigma2: Tensor | None) -> Noise:
-    """Noise of new measurements in own units; `sigma2`, the training rows' own, gives the mean of known variances."""
+def _new_noise(
+    model: Any,
+    outcome: OutcomeScale,
+    column: int | None = None,
+    Z: Tensor | None = None,
+    sigma2: Tensor | None = None,
+) -> Noise:
+    """Noise of new measurements in own units; known variances sigma2 of the rows Z give their mean (of each task)."""
     likelihood = model.likelihood
-    if isinstance(likelihood, FixedNoiseGaussianLikelihood) and sigma2 is not None:
-        return ConstantNoise(sigma2.mean())
+    if isinstance(likelihood, FixedNoiseGaussianLikelihood) and Z is not None and sigma2 is not None:
+        if column is None:
+            return ConstantNoise(sigma2.mean())
+        rows = [sigma2[Z[:, column] == t] for t in range(model.num_tasks)]
+        return TaskNoise(torch.stack([(own if len(own) else sigma2).mean() for own in rows]), column)
     if isinstance(likelihood, GaussianLikelihood | HadamardGaussianLikelihood):
         variance = likelihood.noise.detach().reshape(-1) * outcome.scale.square()
         return ConstantNoise(variance.squeeze()) if len(variance) == 1 else TaskNoise(variance, column or 0)
@@ -156,11 +176,6 @@ def _compare_prior(model: Any, Z: Tensor, kernel: Kernel, mean: nn.Module) -> No
         )
     if not same:
         raise _refusal(model, "its forward does more than evaluate mean_module and covar_module")
-
-
-def _frozen(module: Any) -> Any:
-    """A copy whose parameters take no gradient."""
-    return None if module is None else copy.deepcopy(module).requires_grad_(False).eval()
 
 
 def _refusal(model: object, reason: str) -> InputError:

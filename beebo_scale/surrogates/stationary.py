@@ -10,13 +10,16 @@ from __future__ import annotations
 import copy
 import functools
 import math
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
+from gpytorch import Module
 from gpytorch.kernels import AdditiveKernel, Kernel, MaternKernel, ProductKernel, RBFKernel, ScaleKernel
 from linear_operator import to_dense
-from torch import Tensor
+from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
+
+M = TypeVar("M", bound=nn.Module)
 
 
 def freeze(kernel: Kernel) -> Kernel:
@@ -29,8 +32,18 @@ def freeze(kernel: Kernel) -> Kernel:
         amplitude, base = float(kernel.outputscale.detach()), kernel.base_kernel
     nu = _smoothness(base)
     if nu is None:
-        return copy.deepcopy(kernel).requires_grad_(False).eval()
+        return frozen_copy(kernel)
     return StationaryKernel(nu, base.lengthscale.detach().reshape(-1), amplitude, kernel.active_dims)
+
+
+def frozen_copy(module: M) -> M:
+    """A copy whose parameters take no gradient and have no priors (whose closures cannot always be pickled)."""
+    module = copy.deepcopy(module).requires_grad_(False).eval()
+    for part in module.modules():
+        if isinstance(part, Module):
+            for name in list(part._priors):
+                del part._priors[name], part._modules[name]
+    return module
 
 
 def live_gram(kernel: Kernel, X1: Tensor, X2: Tensor) -> Tensor:
