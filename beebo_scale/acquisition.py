@@ -52,7 +52,7 @@ class BatchedEnergyEntropy(AcquisitionFunction):
         X_pending: p x d points whose measurements are running: they count in I, as I(X | X_pending).
         maximize: False if small values of the target are good.
         posterior_transform: botorch's `ScalarizedPosteriorTransform`: one weight (-1 minimises), or for a MultiTaskGP
-            one weight for each task, X then coming without the task column.
+            one for each of its outputs, X then coming without the task column.
         weights: w(x), ... q x d -> ... q: the energy is that of w f (several outputs as (input, task) pairs, see
             `TaskWeights`); the information gain stays that of f.
 
@@ -145,11 +145,18 @@ def _scalarized(posterior: Posterior, model: Posterior | Model, transform: Poste
         return posterior
     if not isinstance(transform, ScalarizedPosteriorTransform):
         raise InputError(f"{type(transform).__name__} is not supported; use a ScalarizedPosteriorTransform")
-    column = model._task_feature if isinstance(model, MultiTaskGP) else None
-    outputs = model.num_tasks if isinstance(model, MultiTaskGP) else 1
-    if len(transform.weights) != outputs:
-        raise InputError(f"the posterior transform has {len(transform.weights)} weights, the model {outputs} outputs")
-    return scalarize(posterior, transform.weights, float(transform.offset), column)
+    weights, offset = transform.weights, float(transform.offset)
+    if len(weights) == 1:
+        return scalarize(posterior, weights, offset)
+    outputs = model._output_tasks if isinstance(model, MultiTaskGP) else [0]
+    if not isinstance(model, MultiTaskGP) or len(weights) != len(outputs):
+        raise InputError(
+            f"the posterior transform has {len(weights)} weights, the model {len(outputs)} "
+            f"output{'' if len(outputs) == 1 else 's'}"
+        )
+    by_task = weights.new_zeros(model.num_tasks)
+    by_task[outputs] = weights
+    return scalarize(posterior, by_task, offset, model._task_feature)
 
 
 @acqf_input_constructor(BatchedEnergyEntropy)

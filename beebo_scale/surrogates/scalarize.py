@@ -124,7 +124,7 @@ class TaskSumMean(Mean):
         """... q x d -> ... q."""
         W = self.tasks.of(X)  # ... q x t
         mean = (self.base(self.tasks.pairs(X)).reshape(W.shape) * W).sum(-1)
-        return mean + self.offset * (X[..., self.tasks.column].round() == ALL)
+        return mean + self.offset * (X[..., self.tasks.column].round() == ALL).to(mean)
 
 
 @dataclass(frozen=True)
