@@ -71,8 +71,12 @@ class BatchedEnergyEntropy(AcquisitionFunction):
         weights: Callable[[Tensor], Tensor] | None = None,
     ) -> None:
         posterior = model if isinstance(model, Posterior) else posterior_of(model)
-        super().__init__(model=PosteriorModel(posterior) if isinstance(model, Posterior) else model)
-        self.posterior = _scalarized(posterior, model, posterior_transform)
+        posterior = _scalarized(posterior, model, posterior_transform)
+        plain = posterior_transform is None and not isinstance(model, Posterior)
+        super().__init__(model=model if plain else PosteriorModel(posterior))
+        self.posterior = posterior
+        self.maximize = maximize  # botorch looks for these two when it samples around the best of the measured points
+        self.X_baseline = _measured(model, posterior_transform)
         self.temperature = check_temperature(temperature) * math.sqrt(self.posterior.amplitude)  # T
         self.energy = MeanEnergy() if energy is None else energy
         self.sign = 1.0 if maximize else -1.0
@@ -120,7 +124,9 @@ class PosteriorModel(Model):
 
     @property
     def train_inputs(self) -> tuple[Tensor]:
-        """The centers, n x d."""
+        """The centers, n x d, if they are inputs as callers give them."""
+        if self._posterior.warp is not None:
+            raise AttributeError("the centers of this posterior are transformed inputs")
         return (self._posterior.centers,)
 
     def posterior(
@@ -157,6 +163,20 @@ def _scalarized(posterior: Posterior, model: Posterior | Model, transform: Poste
     by_task = weights.new_zeros(model.num_tasks)
     by_task[outputs] = weights
     return scalarize(posterior, by_task, offset, model._task_feature)
+
+
+def _measured(model: Any, transform: PosteriorTransform | None) -> Tensor:
+    """The measured inputs of a botorch model as X has them, none (0 x 0) if it does not tell."""
+    if getattr(model, "_has_transformed_inputs", False):
+        inputs = model._original_train_inputs
+    else:
+        inputs = next(iter(getattr(model, "train_inputs", None) or ()), None)
+    if inputs is None:
+        return torch.empty(0, 0)
+    if transform is None or len(transform.weights) == 1:
+        return inputs
+    column = model._task_feature
+    return torch.cat([inputs[..., :column], inputs[..., column + 1 :]], dim=-1)
 
 
 @acqf_input_constructor(BatchedEnergyEntropy)
