@@ -107,7 +107,7 @@ def accuracy(name: str, arguments: argparse.Namespace) -> list[dict[str, Any]]:
         posterior = kinds[kind](gp, data, arguments)
         seconds = start_seconds + time.perf_counter() - start
         figures = {"set": name, "kind": kind, "split": arguments.split, "rows": len(X), "m": len(posterior.centers)}
-        figures |= {"fit_seconds": seconds, **score(posterior, X_test, y_test), "noise": float(gp.sigma2)}
+        figures |= {"fit_seconds": seconds, **score(posterior, X_test, y_test), "noise": float(gp.sigma2.detach())}
         low, high = COVERAGE
         if name in EXACT_RMSE and arguments.split == 0:
             figures["times_exact_rmse"] = figures["rmse"] / EXACT_RMSE[name]
@@ -151,7 +151,7 @@ def write(new: dict[str, list[dict[str, Any]]]) -> None:
     for table, rows in new.items():
         done = {tuple(row[key] for key in keys[table]) for row in rows}
         kept = [row for row in content[table] if tuple(row[key] for key in keys[table]) not in done]
-        content[table] = sorted(kept + rows, key=lambda row: tuple(row[key] for key in keys[table]))  # noqa: B023
+        content[table] = sorted(kept + rows, key=lambda row: tuple(row[key] for key in keys[table]))
     content["machine"] = {"cpu": platform.processor() or platform.machine(), "threads": torch.get_num_threads()}
     RESULTS.parent.mkdir(exist_ok=True)
     RESULTS.write_text(json.dumps(content, indent=1) + "\n")

@@ -1,23 +1,26 @@
 r"""Prior kernels by column kind.
 
-A screen's kernel is a product over its columns: one ARD Matern-5/2 for all continuous columns, an exchange kernel
-over the sites of each sequence and over all categorical columns. Names of the priors: "botorch" (today's defaults:
-log-normal lengthscales that grow with sqrt(d), no outputscale) and "paper" (the defaults of the paper's time: gamma
-priors on lengthscale and outputscale).
+A screen's kernel is a product (or a sum) over its columns: one ARD Matern-5/2 for all continuous columns, an exchange
+kernel over the sites of each sequence and over all categorical columns, a Tanimoto kernel over each fingerprint.
+Names of the priors: "botorch" (today's defaults: log-normal lengthscales that grow with sqrt(d), no outputscale) and
+"paper" (the defaults of the paper's time: gamma priors on lengthscale and outputscale).
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import torch
 from gpytorch.constraints import GreaterThan, Interval
-from gpytorch.kernels import IndexKernel, Kernel, MaternKernel, ProductKernel, ScaleKernel
+from gpytorch.kernels import AdditiveKernel, IndexKernel, Kernel, MaternKernel, ProductKernel, ScaleKernel
 from gpytorch.priors import GammaPrior, LogNormalPrior
 from torch import Tensor
+from torch.autograd.function import once_differentiable
 
 PRIORS = ("botorch", "paper")
+COMBINE = ("product", "sum")
 
 
 class ExchangeKernel(Kernel):
@@ -36,10 +39,48 @@ class ExchangeKernel(Kernel):
         theta = self.lengthscale.reciprocal().squeeze(-2)  # s
         if diag:
             return torch.exp(-((x1 != x2) * theta).sum(-1))
-        distance: Tensor | float = 0.0
-        for s in range(x1.shape[-1]):  # one site at a time: no ... p x q x s tensor
-            distance = distance + (x1[..., :, None, s] != x2[..., None, :, s]) * theta[..., s]
-        return torch.exp(-torch.as_tensor(distance))
+        return _Exchange.apply(x1, x2, theta)
+
+
+class _Exchange(torch.autograd.Function):
+    """exp(-sum_s theta_s [x_s != x'_s]), differentiable in theta, without ever a ... p x q x s tensor."""
+
+    @staticmethod
+    def forward(ctx: Any, X1: Tensor, X2: Tensor, theta: Tensor) -> Tensor:
+        exponent: Tensor | float = 0.0
+        for s in range(X1.shape[-1]):
+            exponent = exponent - (X1[..., :, None, s] != X2[..., None, :, s]) * theta[s]
+        k = torch.exp(torch.as_tensor(exponent))
+        ctx.save_for_backward(X1, X2, k)
+        return k
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> tuple[None, None, Tensor]:
+        X1, X2, k = ctx.saved_tensors
+        V = grad * k
+        slopes = [-(V * (X1[..., :, None, s] != X2[..., None, :, s])).sum() for s in range(X1.shape[-1])]
+        return None, None, torch.stack(slopes)
+
+
+class TanimotoKernel(Kernel):
+    r"""Tanimoto similarity of fingerprints, binary or counts: k(x, x') = <x, x'> / (|x|^2 + |x'|^2 - <x, x'>).
+
+    Two rows of zeros have k = 1, a row of zeros and any other k = 0. Positive definite: with c = <x, x'> and
+    s = |x|^2 + |x'|^2 >= 2c, k = sum_{n >= 1} (c / s)^n, where c^n is a power of an inner product and
+    s^-n = int_0^inf t^(n-1) exp(-t s) dt / (n-1)! a mixture of products exp(-t |x|^2) exp(-t |x'|^2); rows of zeros are
+    a block of their own. No hyperparameters. Gower (1971); Ralaivola et al., Neural Networks 18 (2005).
+    """
+
+    def forward(self, x1: Tensor, x2: Tensor, diag: bool = False, **params: object) -> Tensor:
+        """Kernel matrix, ... p x b and ... q x b -> ... p x q (diag: ... p)."""
+        n1, n2 = x1.square().sum(-1), x2.square().sum(-1)
+        if diag:
+            common = (x1 * x2).sum(-1)
+        else:
+            common, n1, n2 = x1 @ x2.mT, n1.unsqueeze(-1), n2.unsqueeze(-2)
+        union = n1 + n2 - common
+        return torch.where(union > 0, common / union.clamp_min(torch.finfo(union.dtype).tiny), 1.0)
 
 
 class TaskKernel(IndexKernel):
@@ -90,29 +131,50 @@ def icm_kernel(data: Kernel, tasks: int, task_column: int, rank: int | None = No
     return ProductKernel(data, TaskKernel(num_tasks=tasks, rank=rank or tasks, active_dims=(task_column,)))
 
 
-def screen_kernel(kinds: Mapping[str, str], slices: Mapping[str, slice], priors: str = "botorch") -> Kernel:
-    """The product kernel of a screen.
+def scaled_kernel(kernel: Kernel, start: float = 1.0) -> Kernel:
+    """A k, the outputscale A log-normal around 1: for kernels whose own size says nothing about the target."""
+    scaled = ScaleKernel(kernel, outputscale_prior=LogNormalPrior(0.0, 1.0))
+    scaled.outputscale = start
+    return scaled
+
+
+def screen_kernel(
+    kinds: Mapping[str, str], slices: Mapping[str, slice], priors: str = "botorch", combine: str = "product"
+) -> Kernel:
+    """The kernel of a screen: one factor (or term) for each kind of columns.
 
     Args:
         kinds: feature -> column kind.
         slices: feature -> its columns in the encoded rows.
         priors: "botorch" or "paper".
+        combine: "product" where the features act together; "sum" where each adds its own effect, with an outputscale
+            for each.
 
     Returns:
         A gpytorch kernel over the encoded rows.
 
     Raises:
-        ValueError: unknown priors.
+        ValueError: unknown priors or combine.
     """
     if priors not in PRIORS:
         raise ValueError(f"priors are {' or '.join(PRIORS)}, got {priors!r}")
-    columns = {name: list(range(s.start, s.stop)) for name, s in slices.items()}
-    continuous = [i for name, kind in kinds.items() if kind == "continuous" for i in columns[name]]
-    categorical = [i for name, kind in kinds.items() if kind == "categorical" for i in columns[name]]
-    factors = [continuous_kernel(continuous, priors)] if continuous else []
-    factors += [exchange_kernel(categorical)] if categorical else []
-    factors += [exchange_kernel(columns[name]) for name, kind in kinds.items() if kind in ("protein", "dna")]
-    kernel = factors[0] if len(factors) == 1 else ProductKernel(*factors)
+    if combine not in COMBINE:
+        raise ValueError(f"kernels combine by {' or '.join(COMBINE)}, got {combine!r}")
+    parts = _parts(kinds, {name: list(range(s.start, s.stop)) for name, s in slices.items()}, priors)
+    if combine == "sum" and len(parts) > 1:
+        return AdditiveKernel(*[scaled_kernel(part, 1 / len(parts)) for part in parts])
+    kernel = parts[0] if len(parts) == 1 else ProductKernel(*parts)
     if priors == "paper":
         return ScaleKernel(kernel, outputscale_prior=GammaPrior(2.0, 0.15))
-    return kernel
+    return scaled_kernel(kernel) if "smiles" in kinds.values() else kernel
+
+
+def _parts(kinds: Mapping[str, str], columns: Mapping[str, list[int]], priors: str) -> list[Kernel]:
+    """Kernels over disjoint columns."""
+    continuous = [i for name, kind in kinds.items() if kind == "continuous" for i in columns[name]]
+    categorical = [i for name, kind in kinds.items() if kind == "categorical" for i in columns[name]]
+    parts = [continuous_kernel(continuous, priors)] if continuous else []
+    parts += [exchange_kernel(categorical)] if categorical else []
+    parts += [exchange_kernel(columns[name]) for name, kind in kinds.items() if kind in ("protein", "dna")]
+    parts += [TanimotoKernel(active_dims=tuple(columns[name])) for name, kind in kinds.items() if kind == "smiles"]
+    return parts

@@ -3,6 +3,7 @@ import math
 
 import pytest
 import torch
+from gpytorch.kernels import AdditiveKernel, MaternKernel, ProductKernel, RBFKernel, ScaleKernel
 from gpytorch.settings import lazily_evaluate_kernels
 from hypothesis import given
 from hypothesis import strategies as st
@@ -10,11 +11,13 @@ from hypothesis import strategies as st
 from beebo_scale.posterior import gram
 from beebo_scale.surrogates.kernels import (
     ExchangeKernel,
+    TanimotoKernel,
     continuous_kernel,
     exchange_kernel,
     icm_kernel,
     screen_kernel,
 )
+from beebo_scale.surrogates.stationary import live_gram
 from tests.helpers import LAWS, close, matern52, uniform
 
 
@@ -105,6 +108,51 @@ def test_one_letter_that_nobody_measured():
     assert K.min() > 0
 
 
+# --- Tanimoto kernel ----------------------------------------------------------------------------------------
+
+
+def fingerprints(*shape, most=1, share=0.2, seed=0):
+    """Counts up to `most`, a row of zeros among them."""
+    generator = torch.Generator().manual_seed(seed)
+    counts = torch.randint(1, most + 1, shape, generator=generator) * (torch.rand(shape, generator=generator) < share)
+    counts[..., 3, :] = 0
+    return counts.to(torch.float64)
+
+
+def tanimoto(x1, x2):
+    common = float(x1 @ x2)
+    union = float(x1 @ x1 + x2 @ x2) - common
+    return common / union if union else 1.0
+
+
+@pytest.mark.parametrize("most", [1, 5])
+def test_tanimoto_matches_its_formula(most):
+    kernel, X1, X2 = TanimotoKernel(), fingerprints(9, 16, most=most), fingerprints(6, 16, most=most, seed=1)
+    expected = torch.tensor([[tanimoto(x1, x2) for x2 in X2] for x1 in X1], dtype=torch.float64)
+    close(gram(kernel, X1, X2), expected)
+    assert expected[3].tolist() == [0, 0, 0, 1, 0, 0]  # nothing and nothing are the same
+    close(kernel(X1, diag=True), torch.ones(9, dtype=torch.float64))
+    close(kernel(X1[:6], X2, diag=True), expected[:6].diagonal())
+    close(gram(kernel, torch.stack([X1[:6], X2]), X2)[1], gram(kernel, X2, X2))
+
+
+def test_tanimoto_of_sets_is_common_over_all():
+    X = fingerprints(8, 30)
+    common, either = X @ X.mT, (X[:, None] + X[None]).clamp(max=1).sum(-1)
+    close(gram(TanimotoKernel(), X, X)[either > 0], (common / either)[either > 0])
+
+
+@given(seed=st.integers(0, 10_000), bits=st.integers(4, 40), most=st.integers(1, 9))
+@LAWS
+def test_tanimoto_is_positive_definite(seed, bits, most):
+    X = fingerprints(30, bits, most=most, share=0.3, seed=seed)
+    K = gram(TanimotoKernel(), X, X)
+    close(K, K.mT, rtol=0, atol=0)
+    assert K.min() >= 0
+    assert K.max() <= 1
+    assert torch.linalg.eigvalsh(K).min() > -1e-12
+
+
 # --- the kernel of a screen ------------------------------------------------------------------------------
 
 
@@ -126,6 +174,80 @@ def test_a_screen_is_a_product_over_its_kinds():
         theta = factor.lengthscale.detach().reciprocal().squeeze(0)
         expected = expected * brute_force(theta, X[:, columns], X[:, columns])
     close(gram(kernel, X, X), expected)
+
+
+def test_a_screen_as_a_sum_over_its_kinds():
+    kinds, slices = {"t": "continuous", "v": "protein"}, {"t": slice(0, 1), "v": slice(1, 3)}
+    kernel = screen_kernel(kinds, slices, combine="sum").double()
+    assert isinstance(kernel, AdditiveKernel)
+    X = torch.cat([uniform(8, 1), codes(8, 2)], dim=-1)
+    close(kernel(X, diag=True), torch.ones(8, dtype=torch.float64), rtol=1e-6)
+    kernel.kernels[0].outputscale = 0.3
+    kernel.kernels[1].outputscale = 2.0
+    matern, letters = (part.base_kernel for part in kernel.kernels)
+    close(gram(kernel, X, X), 0.3 * gram(matern, X, X) + 2.0 * gram(letters, X, X), rtol=1e-6)
+    names = sorted(name.rpartition(".")[2] for name, *_ in kernel.named_priors())
+    assert names == ["lengthscale_prior"] * 2 + ["outputscale_prior"] * 2
+    assert isinstance(screen_kernel({"v": "protein"}, {"v": slice(0, 4)}, combine="sum"), ExchangeKernel)
+    with pytest.raises(ValueError, match="combine by product or sum, got 'mean'"):
+        screen_kernel(kinds, slices, combine="mean")
+
+
+def test_fingerprints_in_a_screen():
+    kinds, slices = {"t": "continuous", "m": "smiles"}, {"t": slice(0, 1), "m": slice(1, 17)}
+    kernel = screen_kernel(kinds, slices).double()
+    X = torch.cat([uniform(9, 1), fingerprints(9, 16)], dim=-1)
+    kernel.outputscale = 1.7
+    matern = kernel.base_kernel.kernels[0]
+    close(gram(kernel, X, X), 1.7 * gram(matern, X, X) * gram(TanimotoKernel(), X[:, 1:], X[:, 1:]), rtol=1e-6)
+    paper = screen_kernel({"m": "smiles"}, {"m": slice(0, 16)}, "paper")
+    assert type(paper.base_kernel) is TanimotoKernel
+
+
+def constant_columns():
+    kernel = screen_kernel({"t": "continuous", "v": "protein"}, {"t": slice(0, 2), "v": slice(2, 4)}).double()
+    X = torch.cat([uniform(8, 1), codes(8, 1)], dim=-1)
+    still = torch.full((8, 1), 7.0, dtype=torch.float64)
+    return kernel, torch.cat([X[:, :1], still, X[:, 1:], still], dim=-1)
+
+
+def test_constant_columns_change_nothing():
+    kernel, X = constant_columns()
+    moved = X.clone()
+    moved[:, [1, 3]] = 1e9
+    close(gram(kernel, X, X), gram(kernel, moved, moved))
+    gram(kernel, X, X).sum().backward()
+    for factor in kernel.kernels:
+        slope = factor.raw_lengthscale.grad.squeeze()
+        assert slope[1] == 0
+        assert slope[0] != 0
+
+
+def all_kinds():
+    """Sums and products of everything, with an outputscale here and there."""
+    parts = [
+        ScaleKernel(MaternKernel(nu=1.5, ard_num_dims=2, active_dims=(0, 1))),
+        RBFKernel(active_dims=(1,)),
+        MaternKernel(nu=2.5, active_dims=(0, 1)),
+        exchange_kernel([2, 3]),
+        TanimotoKernel(active_dims=(4, 5, 6)),
+    ]
+    kernel = ScaleKernel(AdditiveKernel(ProductKernel(parts[0], parts[1], parts[3]), parts[2], parts[4])).double()
+    X = torch.cat([uniform(20, 2), codes(20, 2, letters=3), fingerprints(20, 3, share=0.5)], dim=-1)
+    return kernel, X[:12], X[12:]
+
+
+def test_live_gram_and_its_gradients():
+    kernel, X1, X2 = all_kinds()
+    results = []
+    for make in (live_gram, gram):
+        x1, x2 = X1.clone().requires_grad_(), X2.clone().requires_grad_()
+        K = make(kernel, x1, x2)
+        weights = uniform(12, 8, seed=5)
+        results.append((K, *torch.autograd.grad((K * weights).sum(), [*kernel.parameters(), x1, x2])))
+    for ours, theirs in zip(*results, strict=True):
+        close(ours, theirs, rtol=1e-8, atol=1e-9)
+    assert live_gram(kernel, X1.float(), X2.float()).dtype == torch.float32
 
 
 @pytest.mark.parametrize(("priors", "scaled"), [("botorch", False), ("paper", True)])

@@ -1,0 +1,52 @@
+"""What a worker of `test_sgpr_distributed` computes: everything about sparse surrogates that workers share."""
+
+import sys
+
+import torch
+import torch.distributed as dist
+
+from beebo_scale.surrogates.inducing import select_inducing_points
+from beebo_scale.surrogates.sgpr import fit_sgpr, sgpr_bound, sgpr_posterior
+from beebo_scale.surrogates.svgp import SVGP, fit_svgp
+from tests.helpers import uniform
+from tests.surrogates.test_gp import smooth, start
+
+CHUNK = 32
+
+
+def results() -> dict[str, object]:
+    """The same on every worker, whatever their number."""
+    gp, data = start(), smooth(150)  # five chunks, the last one short
+    Z = select_inducing_points(gp.kernel, data.X, 20).requires_grad_()
+    value = sgpr_bound(gp, Z, data, chunk=CHUNK)
+    slopes = torch.autograd.grad(value, [*gp.parameters(), Z])
+    report = fit_sgpr(gp, Z.requires_grad_(False), data, maxiter=15, chunk=CHUNK)
+    posterior = sgpr_posterior(gp, Z, data, chunk=CHUNK)
+    X = uniform(10, 2, seed=5)
+    found = {"value": value.detach(), "slopes": [s.detach() for s in slopes], "bound": report.log_likelihood}
+    found |= {"iterations": report.iterations, "mean": posterior.mean(X), "covar": posterior.covar(X)}
+    model = SVGP(start(), Z, len(data))
+    found["trained"] = fit_svgp(model, data, epochs=2, batch_size=50).log_likelihood
+    return found
+
+
+def natural_step(rank: int, world: int) -> torch.Tensor:
+    """P after a step on 40 rows, cut among the workers."""
+    gp, data = start(), smooth(40)
+    model = SVGP(gp, data.X[:10], len(data))
+    model.elbo(data.take(torch.arange(rank, 40, world)))
+    model.natural_step(0.3)
+    return model.P
+
+
+def main(out: str) -> None:
+    torch.set_num_threads(1)
+    dist.init_process_group("gloo")
+    rank, world = dist.get_rank(), dist.get_world_size()
+    torch.save({**results(), "P": natural_step(rank, world)}, f"{out}/{rank}.pt")
+    dist.barrier()
+    dist.destroy_process_group()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])
