@@ -5,8 +5,9 @@
 The inverted Branin function has three equal optima. The variance is sigma^2_max exp(-lambda d), d the distance to the
 nearer of optima 2 and 3, sigma^2_max = 100; every measurement comes with its variance, a second process learns
 sigma^2(x). lambda = 0.05 is the paper's, which leaves 73 at the quiet optimum 1; lambda = 0.5 leaves 4. The control
-has the constant variance 77.5, not known to the surrogate. Ten rounds of q = 10. A method that minds noise moves to
-the quiet optimum 1 and has no favourite in the control. Writes scripts/results/heteroskedastic_branin.{json,md,png}.
+has the constant variance 77.5, not known to the surrogate. Ten rounds of q = 10 after 10 or 50 random points. A
+method that minds noise moves to the quiet optimum 1 and has no favourite in the control. Writes
+scripts/results/heteroskedastic_branin.{json,md,png}.
 """
 
 from __future__ import annotations
@@ -34,19 +35,20 @@ Q, ROUNDS = 10, 10
 
 @dataclass(frozen=True)
 class Case:
-    """Noise and temperature: `decay` is lambda, None the constant variance."""
+    """Noise, temperature and start: `decay` is lambda, None the constant variance; `start` random points in round 0."""
 
     decay: float | None
     temperature: float
+    start: int
 
     @property
     def name(self) -> str:
         """For tables and titles."""
         noise = "constant noise" if self.decay is None else f"noise with lambda = {self.decay:g}"
-        return f"{noise}, T' = {self.temperature:g}"
+        return f"{noise}, T' = {self.temperature:g}, {self.start} to start"
 
 
-CASES = (Case(0.05, 0.1), Case(0.5, 0.1), Case(None, 0.1), Case(0.05, 1.0), Case(0.5, 1.0), Case(None, 1.0))
+CASES = tuple(Case(decay, T, start) for T, start in ((0.1, 10), (0.1, 50), (0.5, 50)) for decay in (0.05, 0.5, None))
 
 
 def distances(X: np.ndarray) -> np.ndarray:
@@ -76,7 +78,7 @@ def run(job: tuple[Case, int]) -> list[list[float]]:
     torch.set_num_threads(1)
     generator = np.random.default_rng(seed)
     low, high = np.array(list(BOUNDS.values())).T
-    X = low + (high - low) * generator.random((Q, 2))
+    X = low + (high - low) * generator.random((case.start, 2))
     measured, history, surrogate = measure(X, case.decay, generator), [], None
     for step in range(ROUNDS):
         columns = measured if known else measured.drop(columns="variance")
@@ -97,7 +99,7 @@ def plot(path: Path, results: np.ndarray) -> None:
     mpl.use("Agg")
     import matplotlib.pyplot as plt
 
-    figure, axes = plt.subplots(2, 3, figsize=(11, 6.4), sharex=True, sharey=True, layout="constrained")
+    figure, axes = plt.subplots(3, 3, figsize=(11, 9), sharex=True, sharey=True, layout="constrained")
     rounds = np.arange(1, ROUNDS + 1)
     for axis, case, values in zip(axes.flat, CASES, results, strict=True):  # values: seeds x rounds x 3
         mean, std = values.mean(axis=0), values.std(axis=0)
@@ -107,7 +109,7 @@ def plot(path: Path, results: np.ndarray) -> None:
             axis.fill_between(rounds, mean[:, j] - std[:, j], mean[:, j] + std[:, j], color=colour, alpha=0.12)
         axis.set_title(case.name, fontsize=10)
         axis.legend(frameon=False, fontsize=8)
-    for axis in axes[1]:
+    for axis in axes[-1]:
         axis.set(xlabel="round", xticks=rounds)
     for axis in axes[:, 0]:
         axis.set_ylabel("mean distance of the batch")
