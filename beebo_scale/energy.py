@@ -193,4 +193,7 @@ class TaskWeights:
 
     def __call__(self, X: Tensor) -> Tensor:
         """... q x d -> ... q."""
-        return self.values[X[..., self.column].round().long()]
+        task = X[..., self.column].round().long()
+        if bool((task < 0).any()):
+            raise ValueError(f"tasks are 0, 1, ..., got {int(task.min())} in column {self.column}")
+        return self.values[task]

@@ -128,7 +128,10 @@ def icm_kernel(data: Kernel, tasks: int, task_column: int, rank: int | None = No
         task_column: where the task stands.
         rank: columns of W; all if None. Correlations between tasks may be negative.
     """
-    return ProductKernel(data, TaskKernel(num_tasks=tasks, rank=rank or tasks, active_dims=(task_column,)))
+    between = TaskKernel(num_tasks=tasks, rank=rank or tasks, active_dims=(task_column,))
+    with torch.no_grad():  # gpytorch draws W from the global generator; tasks start alike, with correlations above zero
+        between.covar_factor.copy_(0.5 + 0.5 * torch.eye(tasks, rank or tasks))
+    return ProductKernel(data, between)
 
 
 def scaled_kernel(kernel: Kernel, start: float = 1.0) -> Kernel:

@@ -39,7 +39,10 @@ class TaskNoise:
 
     def __call__(self, X: Tensor) -> Tensor:
         """... q x d -> ... q."""
-        return self.variance[X[..., self.column].round().long()]
+        task = X[..., self.column].round().long()
+        if bool((task < 0).any()):
+            raise ValueError(f"tasks are 0, 1, ..., got {int(task.min())} in column {self.column}")
+        return self.variance[task]
 
     def to(self, *args: Any, **kwargs: Any) -> TaskNoise:
         """The same noise with another dtype or on another device."""
