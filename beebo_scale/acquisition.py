@@ -8,6 +8,7 @@ target. T' = 0 is pure exploitation; T' = sqrt(kappa) / 2 explores as q-UCB does
 
 from __future__ import annotations
 
+import copy
 import math
 from collections.abc import Callable
 from typing import Any
@@ -87,6 +88,15 @@ class BatchedEnergyEntropy(AcquisitionFunction):
         """Condition the covariance on points that are being measured (p x d), or on none."""
         self.X_pending = None if X_pending is None else X_pending.detach().clone()
         self.conditioned = self.posterior if self.X_pending is None else self.posterior.augment(self.X_pending)
+
+    def adapted(self, X: Tensor) -> BatchedEnergyEntropy:
+        """This function with a posterior that is exact at X (... q x d); itself where it is exact everywhere."""
+        conditioned = self.conditioned.adapt(X)
+        if conditioned is self.conditioned:
+            return self
+        acqf = copy.copy(self)
+        acqf.conditioned = conditioned
+        return acqf
 
     @t_batch_mode_transform()
     def forward(self, X: Tensor) -> Tensor:

@@ -19,7 +19,7 @@ from __future__ import annotations
 import copy
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 from gpytorch.kernels import Kernel
@@ -27,19 +27,9 @@ from gpytorch.means import Mean
 from torch import Tensor
 from torch.nn import Module
 
-from .roots import DenseRoot, Root
-
-
-class Noise(Protocol):
-    """Measurement noise sigma^2(x): ... q x d -> ... q."""
-
-    def __call__(self, X: Tensor) -> Tensor:
-        """Variance of a measurement at each point."""
-        ...
-
-    def to(self, *args: Any, **kwargs: Any) -> Noise:
-        """The same noise with another dtype or on another device."""
-        ...
+from .protocols import Noise as Noise
+from .protocols import Solver as Solver
+from .roots import Root, compressed, spanning_columns
 
 
 @dataclass(frozen=True)
@@ -57,6 +47,7 @@ class Posterior:
         warp: map from the inputs that callers give to those of kernel, mean and centers (botorch's input transform);
             None is the identity. The noise sees what callers give.
         prior_variance: A where the centers do not show it, None takes the mean of k(z, z) over them.
+        solver: solves with K + Sigma where R R' is only part of its inverse (LOVE); None where nothing is left out.
     """
 
     kernel: Kernel
@@ -68,6 +59,7 @@ class Posterior:
     up: Tensor | None = None
     warp: Module | None = None
     prior_variance: float | None = None
+    solver: Solver | None = None
 
     @property
     def rank(self) -> int:
@@ -195,22 +187,55 @@ class Posterior:
             L = _cholesky(self._covar(T, F) + torch.diag_embed(sigma2))
             B = F if self.up is None else F - (F @ self.up) @ self.up.mT  # q x r
             down = self.down.extend(B, L)
-            up = None if self.up is None else torch.cat([self.up, self.up.new_zeros(len(T), self.up.shape[-1])])
+            up = _padded(self.up, len(T))
             weights = torch.cat([self.weights, self.weights.new_zeros(len(T))])
             if Y is not None:
                 residual = Y.to(self.centers).reshape(-1, 1) - self._mean(T, K).unsqueeze(-1)  # q x 1
                 z = torch.linalg.solve_triangular(L, residual, upper=False)  # q x 1
                 new = torch.cat([z.new_zeros(self.rank, 1), z])  # (r + q) x 1
                 weights = weights + down.expand(new).squeeze(-1)
-        return replace(self, centers=torch.cat([self.centers, T]), weights=weights, down=down, up=up)
+        solver = None if self.solver is None else self.solver.extend(T, sigma2)
+        return replace(self, centers=torch.cat([self.centers, T]), weights=weights, down=down, up=up, solver=solver)
+
+    def adapt(self, X: Tensor, tolerance: float = 1e-8) -> Posterior:
+        """This posterior with a root that is exact at X, in value and gradient; of use where R R' < (K + Sigma)^-1.
+
+        The root also spans W = (K + Sigma)^-1 k(Z, X). Away from X it is no worse than before, and C remains never too
+        small. The mean is untouched, and exact and sparse posteriors, which leave nothing out, are returned as they
+        are. The rank grows by the number of points; adapt the posterior that you started from when X has moved.
+
+        Args:
+            X: ... q x d points, one root for all batches.
+            tolerance: how far the variance may be off at each point, in units of the noise variance.
+        """
+        if self.solver is None:
+            return self
+        with torch.no_grad():
+            X = X.detach().to(self.centers)
+            B = self._cross(self._warped(X)).mT  # n x c
+            W, KW = self.solver.solve(B, tolerance * self.noise(X).reshape(-1))
+        return self.spanning(W, KW)
+
+    def spanning(self, W: Tensor, KW: Tensor) -> Posterior:
+        """This posterior with the columns W added to what its root spans.
+
+        R' (K + Sigma) R = 1 holds before and after (see `spanning_columns`), so that R R' stays a Galerkin projection,
+        from below, whatever W is.
+
+        Args:
+            W: n x c.
+            KW: (K + Sigma) W, n x c.
+        """
+        with torch.no_grad():
+            columns = spanning_columns(self.down, W, KW)
+        return replace(self, down=self.down.join(columns), up=_padded(self.up, columns.shape[-1]))
 
     def compress(self, rank: int) -> Posterior:
         """This posterior with `rank` features: those that explain most variance at the centers.
 
         R <- R V with V the leading eigenvectors of F(Z)' F(Z). V has orthonormal columns, so R V V' R' <= R R': the
         covariance, and with it the information gain, can only grow. The mean is untouched. O(n^2 r). With an up-root,
-        1 - S S' = T T' - T_ T_' is split by sign, R T is compressed, and the (rare) directions T_ in which the
-        posterior knows less than the prior are all kept, as extra features.
+        the (rare) directions in which the posterior knows less than the prior are all kept, as extra features.
 
         Raises:
             ValueError: rank < 1.
@@ -224,17 +249,8 @@ class Posterior:
             for Z in self.centers.split(1024):  # in chunks: no n x n matrix beside the root
                 F = self.down.features(self._cross(Z))
                 moment += F.mT @ F
-            if self.up is None:
-                return replace(self, down=DenseRoot(self.down.expand(_leading(moment, rank))))
-            eye = torch.eye(self.rank, dtype=self.dtype, device=self.device)
-            g, Q = torch.linalg.eigh(eye - self.up @ self.up.mT)
-            T = Q[:, g > 0] * g[g > 0].sqrt()
-            T_ = Q[:, g < 0] * g[g < 0].neg().sqrt()
-            V = T @ _leading(T.mT @ moment @ T, rank)
-            down = DenseRoot(self.down.expand(torch.cat([V, T_], dim=-1)))
-            eye_ = torch.eye(T_.shape[-1], dtype=self.dtype, device=self.device)
-            up = torch.cat([eye_.new_zeros(V.shape[-1], T_.shape[-1]), 2**0.5 * eye_])  # -1 + 2 = +1 on T_
-        return replace(self, down=down, up=up if T_.shape[-1] else None)
+            down, up = compressed(self.down, self.up, moment, rank)
+        return replace(self, down=down, up=up)
 
     def to(self, *args: Any, **kwargs: Any) -> Posterior:
         """The same posterior with another dtype or on another device (arguments as in `torch.Tensor.to`)."""
@@ -248,6 +264,7 @@ class Posterior:
             noise=self.noise.to(*args, **kwargs),
             up=None if self.up is None else self.up.to(*args, **kwargs),
             warp=None if self.warp is None else copy.deepcopy(self.warp).to(*args, **kwargs),
+            solver=None if self.solver is None else self.solver.to(*args, **kwargs),
         )
 
     def _warped(self, X: Tensor) -> Tensor:
@@ -295,9 +312,9 @@ def gram(kernel: Kernel, X1: Tensor, X2: Tensor) -> Tensor:
     return kernel(X1, X2).to_dense()
 
 
-def _leading(M: Tensor, rank: int) -> Tensor:
-    """The `rank` leading eigenvectors of a symmetric matrix."""
-    return torch.linalg.eigh(M).eigenvectors[:, -rank:]
+def _padded(up: Tensor | None, count: int) -> Tensor | None:
+    """[S; 0]: S for a root with more columns."""
+    return None if up is None else torch.cat([up, up.new_zeros(count, up.shape[-1])])
 
 
 def _cholesky(A: Tensor) -> Tensor:

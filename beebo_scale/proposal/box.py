@@ -35,12 +35,14 @@ class BoxSearch:
         steps: gradient steps.
         learning_rate: first step of Adam, as a part of the box; it falls to zero on a cosine.
         start: "greedy" or "sobol".
+        refresh: steps after which an approximate posterior is made exact at the batches as they are then.
     """
 
     restarts: int = 4
     steps: int = 200
     learning_rate: float = 0.05
     start: Start = "greedy"
+    refresh: int = 50
 
 
 def candidates(
@@ -98,11 +100,14 @@ def draw_starts(acqf: BatchedEnergyEntropy, bounds: Tensor, q: int, search: BoxS
 def climb(acqf: BatchedEnergyEntropy, X: Tensor, bounds: Tensor, search: BoxSearch) -> tuple[Tensor, Tensor]:
     """Projected Adam from every starting batch; each restart keeps the best batch that it visited.
 
+    Under an approximate posterior a batch looks better the further it has moved from where that was made exact, so
+    only the batches at which it was made exact compete: every `refresh` steps, and the last.
+
     Args:
         acqf: to maximise; its restarts do not interact.
         X: b x q x d starting batches.
         bounds: 2 x d.
-        search: steps and learning rate.
+        search: steps, learning rate and refreshment.
 
     Returns:
         b x q x d batches and their b values.
@@ -111,13 +116,17 @@ def climb(acqf: BatchedEnergyEntropy, X: Tensor, bounds: Tensor, search: BoxSear
     # In the unit cube, so that one step size fits all inputs.
     U = ((X - lo) / (hi - lo)).clamp(0.0, 1.0).requires_grad_(True)
     adam = torch.optim.Adam([U], lr=search.learning_rate)
-    best, best_value = U.detach().clone(), U.new_full((len(U),), -math.inf)
+    best, best_value, current = U.detach().clone(), U.new_full((len(U),), -math.inf), acqf
     for step in track(range(search.steps + 1), "moving the batch"):
         for group in adam.param_groups:
             group["lr"] = 0.5 * search.learning_rate * (1 + math.cos(math.pi * step / max(1, search.steps)))
-        value = acqf(torch.lerp(lo, hi, U))  # b; lerp meets both ends exactly
-        better = value.detach() > best_value
-        best[better], best_value[better] = U.detach()[better], value.detach()[better]
+        X = torch.lerp(lo, hi, U)  # lerp meets both ends exactly
+        fresh = step % search.refresh == 0 or step == search.steps
+        current = acqf.adapted(X) if fresh else current
+        value = current(X)  # b
+        if fresh or current is acqf:
+            better = value.detach() > best_value
+            best[better], best_value[better] = U.detach()[better], value.detach()[better]
         if step < search.steps:
             (U.grad,) = torch.autograd.grad(-value.sum(), [U])
             adam.step()

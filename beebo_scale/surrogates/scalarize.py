@@ -59,6 +59,7 @@ def scalarize(posterior: Posterior, weights: Tensor, offset: float = 0.0, column
         prior_mean=RescaledMean(posterior.prior_mean, outcome),
         weights=posterior.weights / weights,
         down=posterior.down.scaled(1 / float(weights.abs())),
+        solver=None if posterior.solver is None else posterior.solver.scaled(float(weights.square())),
         noise=TaskSumNoise(posterior.noise, weights, None),
     )
 

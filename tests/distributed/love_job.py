@@ -1,0 +1,47 @@
+"""Run by torchrun: build LOVE posteriors by all workers and write what they find, one file for each worker."""
+
+import sys
+from dataclasses import asdict
+
+import torch
+import torch.distributed as dist
+
+from beebo_scale.surrogates.love import LoveOptions, condition_love
+from beebo_scale.surrogates.noise import ConstantNoise
+from beebo_scale.surrogates.products import KernelMatrix
+from beebo_scale.surrogates.stationary import StationaryKernel
+from beebo_scale.surrogates.workers import Workers
+from tests.helpers import constant_mean, normal, uniform
+
+
+def build(workers: Workers) -> dict:
+    """What must not depend on the number of workers."""
+    n, d = 700, 3  # three chunks, the last one short
+    Z, sigma2 = uniform(n, d), 10.0 ** (-3 * uniform(n, seed=1))
+    kernel = StationaryKernel(2.5, torch.full((d,), 0.6, dtype=torch.float64), 1.0, None)
+    noise = ConstantNoise(torch.tensor(0.01, dtype=torch.float64))
+    options = LoveOptions(rank="auto", error=0.05, batches=1, q=16)
+    mean, y = constant_mean(0.1), torch.sin(4 * Z).sum(-1)
+    posterior, report = condition_love(kernel, mean, Z, y, sigma2, noise, options, range(d), workers)
+    X = uniform(5 + workers.rank, d, seed=7)  # each worker adapts at points of its own, on its own
+    V = normal(n, 3)
+    return {
+        "root": posterior.down.R,
+        "weights": posterior.weights,
+        "report": asdict(report),
+        "odd product": KernelMatrix(kernel, Z, block=(64, 100), workers=workers) @ V,
+        "plain product": KernelMatrix(kernel, Z, block=(64, 100)) @ V,
+        "adapted": posterior.adapt(X).covar(X)[:5, :5],
+    }
+
+
+def main(folder: str) -> None:
+    torch.set_num_threads(1)
+    dist.init_process_group("gloo")
+    workers = Workers.current()
+    torch.save(build(workers), f"{folder}/{workers.size}-{workers.rank}.pt")
+    dist.destroy_process_group()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])
