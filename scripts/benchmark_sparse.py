@@ -155,7 +155,7 @@ def write(new: dict[str, list[dict[str, Any]]]) -> None:
     content["machine"] = {"cpu": platform.processor() or platform.machine(), "threads": torch.get_num_threads()}
     RESULTS.parent.mkdir(exist_ok=True)
     RESULTS.write_text(json.dumps(content, indent=1) + "\n")
-    lines = ["# Sparse surrogates", "", f"By `scripts/benchmark_sparse.py`, {torch.get_num_threads()} threads.", ""]
+    lines = ["# Sparse surrogates", "", f"By `scripts/benchmark_sparse.py`; threads: {torch.get_num_threads()}.", ""]
     for table in ("accuracy", "size"):
         lines += _markdown(content[table]) if content[table] else []
     RESULTS.with_suffix(".md").write_text("\n".join(lines))
