@@ -231,3 +231,9 @@ def test_observations_of_one_row():
     posterior, report = love_posterior(gp, data)
     close(posterior.mean(data.X), exact_posterior(gp, data).mean(data.X), rtol=1e-7, atol=1e-7)
     assert report.rank == 1
+
+
+def test_probes_are_not_the_data_that_the_same_seed_gives():
+    Z = uniform(400, 3, seed=0)
+    P = Probes(box=1.0, seed=0).draw(Z, continuous=range(3))
+    assert torch.cdist(P.reshape(-1, 3), Z).min() > 1e-4
