@@ -22,6 +22,7 @@ from .screening import Batch as Batch
 from .screening import Table as Table
 from .screening import read_library as read_library
 from .screening import read_table as read_table
+from .surrogates import Approximation as Approximation
 from .surrogates import Surrogate as Surrogate
 from .surrogates import fit as fit
 from .surrogates import load_surrogate as load_surrogate

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from dataclasses import asdict, dataclass
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,10 +17,11 @@ from ..errors import InputError
 from ..posterior import Posterior
 from ..progress import track
 from ..screening import Encoder, Table, atomic_write, check_folder
-from .gp import FitReport, GaussianProcess, exact_posterior
+from .gp import FitReport, GaussianProcess
 from .kernels import screen_kernel
 from .learned_noise import LogVariance
 from .observations import Observations
+from .recipes import Exact, Love, Recipe, Sparse
 from .target import TargetScale
 
 if TYPE_CHECKING:
@@ -28,6 +30,12 @@ if TYPE_CHECKING:
 FILE_KEY = "beebo_scale_surrogate"  # where a checkpoint, ours or Lightning's, keeps the surrogate
 FILE_FORMAT = 1
 CHUNK = 2048  # rows predicted at once
+RECIPES: dict[str, Callable[[dict[str, Any]], Recipe]] = {
+    "exact": lambda content: Exact(),
+    "love": Love.from_dict,
+    "sgpr": Sparse.from_dict,
+    "svgp": Sparse.from_dict,
+}
 
 
 @dataclass(frozen=True)
@@ -35,7 +43,7 @@ class Surrogate:
     """Everything that a fit leaves.
 
     Attributes:
-        kind: "exact".
+        kind: "exact", "love", "sgpr" or "svgp".
         target: name of the measured column.
         encoder: rows of a table to the inputs of the kernel.
         scale: target to standardised units.
@@ -43,7 +51,9 @@ class Surrogate:
         gp: kernel, mean and noise with fitted hyperparameters.
         data: the measured rows, encoded, standardised, replicates merged.
         report: how the fit went.
+        recipe: how the posterior is made from `gp` and `data`.
         log_variance: the learned noise of new points, None where they have the noise of `gp` itself.
+        reason: why this kind, where it was chosen automatically.
     """
 
     kind: str
@@ -54,12 +64,14 @@ class Surrogate:
     gp: GaussianProcess
     data: Observations
     report: FitReport
+    recipe: Recipe = field(default_factory=Exact)
     log_variance: LogVariance | None = None
+    reason: str = ""
 
     @cached_property
     def _posterior(self) -> Posterior:
         noise = None if self.log_variance is None else self.log_variance.noise()
-        return exact_posterior(self.gp, self.data, noise)
+        return self.recipe.posterior(self.gp, self.data, noise)
 
     def posterior(self) -> Posterior:
         """The posterior over encoded inputs, in standardised units of the target."""
@@ -97,8 +109,9 @@ class Surrogate:
             "distinct_inputs": len(self.data),
             "noise_std": self._noise_std(),
             "noise_std_of": "square root of target" if self.scale.transform == "sqrt" else "target",
-            "information_gain_error": 0.0,  # the exact posterior: nothing is approximated
+            "reason": self.reason,
             "fit": asdict(self.report),
+            **self.recipe.summary(),
         }
 
     def _noise_std(self) -> float:
@@ -123,6 +136,8 @@ class Surrogate:
             "hyperparameters": self.gp.state_dict(),
             "data": asdict(self.data),
             "report": asdict(self.report),
+            "recipe": self.recipe.to_dict(),
+            "reason": self.reason,
             "log_variance": None if self.log_variance is None else _log_variance_to_dict(self.log_variance),
         }
         atomic_write(Path(path), lambda temporary: torch.save({FILE_KEY: content}, temporary))
@@ -168,6 +183,8 @@ def _surrogate_of(content: dict[str, Any]) -> Surrogate:
         gp=gp,
         data=Observations(**content["data"]),
         report=FitReport(**content["report"]),
+        recipe=RECIPES[content["kind"]](content["recipe"]),
+        reason=content["reason"],
         log_variance=_log_variance_of(content["log_variance"], encoder, content["priors"]),
     )
 

@@ -7,6 +7,7 @@ import torch
 
 import beebo_scale as bs
 from beebo_scale.errors import InputError
+from beebo_scale.surrogates.fit import choose_kind
 
 KINDS = {"x": "continuous", "label": "categorical", "variant": "protein", "primer": "dna"}
 EFFECT = dict(zip("ACDEGT", (0.0, 0.7, -0.5, 1.2, -1.0, 0.4), strict=True))
@@ -238,3 +239,54 @@ def test_a_library_teaches_nothing():
     library = bs.read_library(screen(5)[0], KINDS)
     with pytest.raises(InputError, match="table: no target to learn from"):
         bs.fit(library)
+
+
+def smooth(n: int) -> pd.DataFrame:
+    """A smooth function of three inputs with a little noise."""
+    generator = np.random.default_rng(0)
+    X = generator.random((n, 3))
+    y = np.sin(4 * X[:, 0]) + X[:, 1] * X[:, 2] + 0.1 * generator.standard_normal(n)
+    return pd.DataFrame({"a": X[:, 0], "b": X[:, 1], "c": X[:, 2], "y": y})
+
+
+@pytest.mark.parametrize("kind", ["love", "sgpr", "svgp"])
+def test_approximate_kinds_predict_as_the_exact_one_and_survive_the_file(kind, tmp_path):
+    frame = smooth(300)
+    table = bs.read_table(frame.iloc[:240], target="y")
+    library = bs.read_library(frame.iloc[240:], dict.fromkeys("abc", "continuous"))
+    exact = bs.fit(table, "exact", maxiter=30)
+    size = bs.Approximation(inducing_points=80, epochs=4)
+    surrogate = bs.fit(table, kind, maxiter=30, approximation=size)
+    mean, std = surrogate.predict(library)
+    truth, doubt = exact.predict(library)
+    np.testing.assert_allclose(mean, truth, atol=0.1 * float(frame["y"].std()))
+    assert np.all(std > 0)
+    assert 0.7 < float(np.median(std / doubt)) < 1.5
+    surrogate.save(tmp_path / "model.ckpt")
+    again = bs.load_surrogate(tmp_path / "model.ckpt")
+    assert again.kind == kind
+    assert np.array_equal(again.predict(library)[0], mean)
+    assert np.array_equal(again.predict(library)[1], std)
+    batch = bs.propose(again, 12, library)
+    assert batch.run["certificate"]["certified"]
+    assert batch.run["surrogate"]["kind"] == kind
+
+
+def test_love_says_how_wrong_it_is():
+    frame = smooth(200)
+    table = bs.read_table(frame, target="y")
+    rough = bs.fit(table, "love", maxiter=20, approximation=bs.Approximation(rank=3)).summary()
+    fine = bs.fit(table, "love", maxiter=20).summary()
+    assert rough["rank"] == 3
+    assert rough["information_gain_error"] > 0.05
+    assert fine["tolerance_met"]
+    assert fine["information_gain_error"] <= 0.05
+
+
+def test_the_kind_follows_rows_and_memory():
+    gigabyte = 2**30
+    assert choose_kind(2_000, 8 * gigabyte)[0] == "exact"
+    assert choose_kind(30_000, 8 * gigabyte)[0] == "love"
+    assert choose_kind(30_000, 80 * gigabyte)[0] == "exact"
+    assert choose_kind(1_000_000, 80 * gigabyte)[0] == "svgp"
+    assert "30,000 distinct inputs" in choose_kind(30_000, 8 * gigabyte)[1]

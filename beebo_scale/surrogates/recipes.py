@@ -1,0 +1,125 @@
+"""How a fitted process becomes a `Posterior`: what a surrogate keeps beside hyperparameters and data.
+
+Exact: nothing, the factor is computed when first asked for. LOVE and the sparse kinds: the root and the weights, which
+took long to find.
+"""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import asdict, dataclass
+from typing import Any, Protocol
+
+from torch import Tensor
+
+from ..posterior import Noise, Posterior
+from ..roots import DenseRoot
+from .cg import CovarianceSolver
+from .gp import GaussianProcess, exact_posterior, own_noise
+from .love import LoveReport
+from .observations import Observations
+from .products import KernelMatrix
+from .stationary import freeze
+
+
+class Recipe(Protocol):
+    """What `Surrogate` asks of a recipe."""
+
+    def posterior(self, gp: GaussianProcess, data: Observations, noise: Noise | None) -> Posterior:
+        """The posterior; `noise` None takes the process's own."""
+        ...
+
+    def summary(self) -> dict[str, Any]:
+        """What there is to say about the approximation, in plain types, with `information_gain_error`."""
+        ...
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain types and tensors, for a file."""
+        ...
+
+
+@dataclass(frozen=True)
+class Exact:
+    """One n x n factor, nothing approximated."""
+
+    def posterior(self, gp: GaussianProcess, data: Observations, noise: Noise | None) -> Posterior:
+        """See `exact_posterior`."""
+        return exact_posterior(gp, data, noise)
+
+    def summary(self) -> dict[str, Any]:
+        """No error."""
+        return {"information_gain_error": 0.0}
+
+    def to_dict(self) -> dict[str, Any]:
+        """Nothing to keep."""
+        return {}
+
+
+@dataclass(frozen=True)
+class Love:
+    """A root of rank r over the measured rows.
+
+    Attributes:
+        R: n x r.
+        weights: alpha, n.
+        report: how good the rank is.
+    """
+
+    R: Tensor
+    weights: Tensor
+    report: LoveReport
+
+    def posterior(self, gp: GaussianProcess, data: Observations, noise: Noise | None) -> Posterior:
+        """With a solver, so that the root can be adapted to a batch."""
+        gp = copy.deepcopy(gp).requires_grad_(False)
+        noise = own_noise(gp, data) if noise is None else noise
+        kernel = freeze(gp.kernel)
+        solver = CovarianceSolver(KernelMatrix(kernel, data.X), gp.noise_of(data))
+        return Posterior(kernel, gp.mean, data.X, self.weights, DenseRoot(self.R), noise, solver=solver)
+
+    def summary(self) -> dict[str, Any]:
+        """Rank and estimated error of I."""
+        return asdict(self.report)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Tensors and the report."""
+        return {"R": self.R, "weights": self.weights, "report": asdict(self.report)}
+
+    @classmethod
+    def from_dict(cls, content: dict[str, Any]) -> Love:
+        """Inverse of `to_dict`."""
+        return cls(content["R"], content["weights"], LoveReport(**content["report"]))
+
+
+@dataclass(frozen=True)
+class Sparse:
+    """A posterior over m inducing points, from SGPR or SVGP.
+
+    Attributes:
+        Z: m x d.
+        R: m x r.
+        weights: alpha, m.
+    """
+
+    Z: Tensor
+    R: Tensor
+    weights: Tensor
+
+    def posterior(self, gp: GaussianProcess, data: Observations, noise: Noise | None) -> Posterior:
+        """The model's own posterior: its C is what it is, so there is nothing to adapt."""
+        gp = copy.deepcopy(gp).requires_grad_(False)
+        noise = own_noise(gp, data) if noise is None else noise
+        return Posterior(freeze(gp.kernel), gp.mean, self.Z, self.weights, DenseRoot(self.R), noise)
+
+    def summary(self) -> dict[str, Any]:
+        """Number of inducing points; against the exact posterior the error of I is not known."""
+        return {"inducing_points": len(self.Z), "information_gain_error": None}
+
+    def to_dict(self) -> dict[str, Any]:
+        """Tensors."""
+        return {"Z": self.Z, "R": self.R, "weights": self.weights}
+
+    @classmethod
+    def from_dict(cls, content: dict[str, Any]) -> Sparse:
+        """Inverse of `to_dict`."""
+        return cls(**content)
