@@ -121,7 +121,7 @@ def fit_hyperparameters(
         gp: starts from the values it holds (a warm start, if these come from an earlier fit).
         data: the observations.
         maxiter: iteration limit.
-        on_step: called after every iteration.
+        on_step: called after every evaluation, of which an iteration takes one or a little more.
     """
     parameters, bounds = get_parameters_and_bounds(gp, requires_grad=True)
     if data.noise is not None:
@@ -131,13 +131,14 @@ def fit_hyperparameters(
         gp.zero_grad()
         loss = -(log_marginal_likelihood(gp, data) + gp.log_prior()) / len(data)
         loss.backward()
+        if on_step is not None:  # here, as scipy_minimize would evaluate once more for a callback
+            on_step()
         return loss.detach(), [p.grad for p in parameters.values()]
 
     result = scipy_minimize(
         closure,
         parameters,
         bounds=bounds,
-        callback=None if on_step is None else lambda *_: on_step(),
         options={"maxiter": maxiter, "ftol": 1e-8, "gtol": 1e-5},
     )
     with torch.no_grad():

@@ -49,7 +49,7 @@ class LoveOptions:
         error: that tolerance.
         memory: bytes that building the root may take, None for half of what is free.
         seed: of the random sketch and of the probe batches.
-        mean_tolerance: relative residual of the mean's weights.
+        mean_tolerance: relative residual of the mean's weights; 1e-6 leaves errors below 1e-5 in the mean.
         preconditioner: rank of the partial Cholesky factorisation that preconditions conjugate gradients.
         max_iterations: limit of conjugate gradients.
         sketch_dtype: number format of the products that find the subspace. float32 halves their cost and cannot harm:
@@ -62,7 +62,7 @@ class LoveOptions:
     error: float = 0.05
     memory: int | None = None
     seed: int = 0
-    mean_tolerance: float = 1e-8
+    mean_tolerance: float = 1e-6
     preconditioner: int = 100
     max_iterations: int = 1000
     sketch_dtype: torch.dtype | None = None

@@ -114,7 +114,10 @@ class _Covariance(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, A: Tensor, B: Tensor, nu: float, log_amplitude: float) -> Tensor:
-        k, slope = _profile(_squared_distances(A, B, exact=nu == 0.5), nu, log_amplitude)
+        r2 = _squared_distances(A, B, exact=nu == 0.5)
+        if not any(ctx.needs_input_grad):
+            return _profile(r2, nu, log_amplitude, slope=False)[0]
+        k, slope = _profile(r2, nu, log_amplitude)
         ctx.save_for_backward(A, B, slope)
         return k
 
@@ -144,16 +147,17 @@ def _squared_distances(A: Tensor, B: Tensor, exact: bool) -> Tensor:
     return (left @ right.mT).clamp_(min=0.0)  # |a|^2 + |b|^2 - 2 a'b in one product
 
 
-def _profile(r2: Tensor, nu: float, log_amplitude: float) -> tuple[Tensor, Tensor]:
-    """A g_nu and its slope d/dr^2 at squared distances; r2 is overwritten."""
+def _profile(r2: Tensor, nu: float, log_amplitude: float, slope: bool = True) -> tuple[Tensor, Tensor | None]:
+    """A g_nu and its slope d/dr^2, if asked for, at squared distances; r2 is overwritten."""
     if nu == math.inf:
         k = r2.mul_(-0.5).add_(log_amplitude).exp_()
-        return k, -0.5 * k
+        return k, -0.5 * k if slope else None
     s = r2.mul_(2 * nu).sqrt_()  # sqrt(2 nu) r
     e = torch.sub(log_amplitude, s).exp_()  # A exp(-s)
     if nu == 2.5:  # k = (1 + s + s^2 / 3) e, slope = -5/6 (1 + s) e
-        slope = (s + 1).mul_(e).mul_(-5 / 6)
-        return s.div(3).add_(1).mul_(s).add_(1).mul_(e), slope
+        d = (s + 1).mul_(e).mul_(-5 / 6) if slope else None
+        return s.div(3).add_(1).mul_(s).add_(1).mul_(e), d
     if nu == 1.5:  # k = (1 + s) e, slope = -3/2 e
-        return s.add_(1).mul_(e), -1.5 * e
-    return e, torch.where(s > 0, -0.5 * e / s, 0.0)  # nu = 1/2 has a kink at zero: no slope there
+        d = -1.5 * e if slope else None
+        return s.add_(1).mul_(e), d
+    return e, torch.where(s > 0, -0.5 * e / s, 0.0) if slope else None  # nu = 1/2 has a kink at zero: no slope there
