@@ -49,7 +49,7 @@ class LoveOptions:
         error: that tolerance.
         memory: bytes that building the root may take, None for half of what is free.
         seed: of the random sketch and of the probe batches.
-        mean_tolerance: relative residual of the mean's weights; 1e-6 leaves errors below 1e-5 in the mean.
+        mean_tolerance: relative residual of the mean's weights; 1e-6 leaves about 1e-6 standard deviations in the mean.
         preconditioner: rank of the partial Cholesky factorisation that preconditions conjugate gradients.
         max_iterations: limit of conjugate gradients.
         sketch_dtype: number format of the products that find the subspace. float32 halves their cost and cannot harm:
