@@ -7,12 +7,15 @@ import platform
 from importlib.metadata import version
 from pathlib import Path
 
-PACKAGES = ("beebo-scale", "torch", "gpytorch", "botorch", "linear_operator")
+import torch
+
+PACKAGES = ("beebo-scale", "gpytorch", "botorch", "linear_operator")
 
 
 def versions() -> dict[str, str]:
     """Versions of Python and of the packages that decide the numbers."""
-    return {"python": platform.python_version()} | {name: version(name) for name in PACKAGES}
+    known = {"python": platform.python_version(), "torch": torch.__version__}  # torch's own word names the build, too
+    return known | {name: version(name) for name in PACKAGES}
 
 
 def input_hashes(*sources: str) -> dict[str, str]:
