@@ -2,7 +2,8 @@
 
     python scripts/benchmark_love.py [--quick] [--threads 1]
 
-Writes scripts/results/benchmark_love.json and .md in about six minutes. Every case is in float64 and made of seeded random numbers.
+Writes scripts/results/benchmark_love.json and .md in about six minutes. Every case is in float64 and made
+of seeded random numbers.
 """
 
 from __future__ import annotations
