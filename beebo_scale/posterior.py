@@ -294,7 +294,7 @@ class Posterior:
         return self.prior_mean(X) + (K @ self.weights).reshape(X.shape[:-1])
 
     def _covar(self, X: Tensor, F: Tensor) -> Tensor:
-        C = gram(self.kernel, X, X) - F @ F.mT
+        C = gram(self.kernel, X, X) - _SelfProduct.apply(F)
         if self.up is None:
             return C
         G = F @ self.up
@@ -315,6 +315,20 @@ def gram(kernel: Kernel, X1: Tensor, X2: Tensor) -> Tensor:
 def _padded(up: Tensor | None, count: int) -> Tensor | None:
     """[S; 0]: S for a root with more columns."""
     return None if up is None else torch.cat([up, up.new_zeros(count, up.shape[-1])])
+
+
+class _SelfProduct(torch.autograd.Function):
+    """F F', ... q x r -> ... q x q. Autograd would take it for a product of two matrices, at twice the work."""
+
+    @staticmethod
+    def forward(ctx: Any, F: Tensor) -> Tensor:
+        ctx.save_for_backward(F)
+        return F @ F.mT
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> Tensor:
+        (F,) = ctx.saved_tensors
+        return (grad + grad.mT) @ F
 
 
 def _cholesky(A: Tensor) -> Tensor:

@@ -25,7 +25,7 @@ from ..roots import DenseRoot
 from .exact import condition_exactly
 from .noise import ConstantNoise, TaskNoise
 from .stationary import freeze, frozen_copy
-from .units import OutcomeScale, RescaledKernel, RescaledMean, TaskMean
+from .units import OutcomeScale, RescaledMean, TaskMean, rescale
 
 PROBES = 16  # training inputs at which the kernel and mean found here are compared with the model's own prior
 
@@ -69,16 +69,17 @@ def _exact(model: Any) -> Posterior:
     warp = _warp(model)
     Z = model.train_inputs[0].detach().clone()
     outcome = _outcome_scale(model, column)
-    kernel = RescaledKernel(freeze(model.covar_module), outcome)
+    base = freeze(model.covar_module)
     base_mean = frozen_copy(model.mean_module)
     if column is not None and type(base_mean).__name__ == "MultitaskMean":
         base_mean = TaskMean(base_mean, column)
-    _compare_prior(model, Z, kernel.base, base_mean)
+    _compare_prior(model, Z, base, base_mean)
     scale2 = outcome.of(outcome.scale, Z).square()
     y = outcome.of(outcome.shift, Z) + outcome.of(outcome.scale, Z) * model.train_targets.detach()
     sigma2 = scale2 * _training_noise(model, Z, column)
     noise = _new_noise(model, outcome, column, Z, sigma2)
-    return condition_exactly(kernel, RescaledMean(base_mean, outcome), Z, y, sigma2, noise, warp)
+    mean = RescaledMean(base_mean, outcome)
+    return condition_exactly(rescale(base, outcome), mean, Z, y, sigma2, noise, warp)
 
 
 def _variational(model: nn.Module, inner: Any) -> Posterior:
@@ -89,13 +90,14 @@ def _variational(model: nn.Module, inner: Any) -> Posterior:
         raise _refusal(model, "its variational distribution was never trained")
     Z = strategy.inducing_points.detach().clone()
     outcome = _outcome_scale(model, None)
-    kernel = RescaledKernel(freeze(inner.covar_module), outcome)
+    base = freeze(inner.covar_module)
+    kernel = rescale(base, outcome)
     mean = RescaledMean(frozen_copy(inner.mean_module), outcome)
     q_u = strategy.variational_distribution
     m = q_u.mean.detach()  # of m inducing points
     if Z.dim() != 2 or m.dim() != 1:
         raise _refusal(model, "it holds a batch of models (several outputs)")
-    _compare_prior(inner, Z, kernel.base, mean.base)
+    _compare_prior(inner, Z, base, mean.base)
     with torch.no_grad():
         K = gram(kernel, Z, Z)
         K.diagonal().add_(outcome.scale.square() * strategy.jitter_val)  # part of the model that was trained

@@ -16,7 +16,7 @@ from gpytorch.means import Mean
 from torch import Tensor, nn
 
 from ..posterior import Noise, Posterior, gram
-from .units import OutcomeScale, RescaledKernel, RescaledMean
+from .units import OutcomeScale, RescaledMean, rescale
 
 ALL = -1.0  # in the task column: the weighted sum of all tasks
 
@@ -55,7 +55,7 @@ def scalarize(posterior: Posterior, weights: Tensor, offset: float = 0.0, column
     outcome = OutcomeScale(weights.new_full((1,), offset), weights)
     return replace(
         posterior,
-        kernel=RescaledKernel(posterior.kernel, outcome),
+        kernel=rescale(posterior.kernel, outcome),
         prior_mean=RescaledMean(posterior.prior_mean, outcome),
         weights=posterior.weights / weights,
         down=posterior.down.scaled(1 / float(weights.abs())),

@@ -97,6 +97,10 @@ class StationaryKernel(Kernel):
         self.register_buffer("lengthscales", lengthscales.clone())
         self.active_dims = active_dims
 
+    def scaled(self, c: float) -> StationaryKernel:
+        """C k, c above zero."""
+        return StationaryKernel(self.nu, self.lengthscales, c * self.amplitude, self.active_dims)
+
     def forward(self, x1: Tensor, x2: Tensor, diag: bool = False, **params: Any) -> Tensor:
         """... p x d, ... q x d -> ... p x q (diag: ... p)."""
         if diag:

@@ -10,6 +10,7 @@ from gpytorch.means import Mean
 from torch import Tensor, nn
 
 from ..posterior import gram
+from .stationary import StationaryKernel
 
 
 class OutcomeScale(nn.Module):
@@ -27,6 +28,13 @@ class OutcomeScale(nn.Module):
     def of(self, values: Tensor, X: Tensor) -> Tensor:
         """Shift or scale at each point: ... q x d -> ... q."""
         return values.expand(X.shape[:-1]) if self.column is None else values[X[..., self.column].long()]
+
+
+def rescale(kernel: Kernel, outcome: OutcomeScale) -> Kernel:
+    """scale(x) k(x, x') scale(x'), in the kernel's own amplitude where it has one and the scale is constant."""
+    if outcome.column is None and isinstance(kernel, StationaryKernel):
+        return kernel.scaled(float(outcome.scale) ** 2)
+    return RescaledKernel(kernel, outcome)
 
 
 class RescaledKernel(Kernel):
