@@ -185,6 +185,7 @@ def _from_box(surrogate: Surrogate, own: Bounds, search: BoxSearch, request: Req
     replaced = 0
     if not request.allow_repeats:
         X, replaced = replace_repeats(acqf, X, bounds, surrogate.data.X, request.seed)
+    acqf = acqf.adapted(X)  # the final value and gains from a root that is exact at the batch
     order, gain = greedy(acqf.conditioned, X, request.q, acqf.temperature, acqf.sign)
     X = X[order]
     with torch.no_grad():
