@@ -33,7 +33,7 @@ def exact(posterior, X):
     return float(information_gain(posterior.covar(X), posterior.noise(X)))
 
 
-def slack(I):  # noqa: E741
+def slack(I):
     return 1e-9 * (1 + abs(I))
 
 
@@ -41,7 +41,7 @@ def slack(I):  # noqa: E741
 @pytest.mark.parametrize("seed", range(5))
 def test_bounds_enclose_the_information(name, seed):
     posterior, X = POSTERIORS[name], uniform(30, 2, seed=seed)
-    I = exact(posterior, X)  # noqa: E741
+    I = exact(posterior, X)
     for size in (1, 3, 10, 29, 30, 100):
         assert float(information_gain_lower_bound(posterior, X, size)) <= I + slack(I)
         assert float(information_gain_upper_bound(posterior, X, size)) >= I - slack(I)
@@ -97,7 +97,7 @@ def test_upper_bound_of_two_blocks_is_the_sum_over_the_halves():
 def test_repeats(name, points):
     posterior = POSTERIORS[name]
     X = uniform(points, 2, seed=3).repeat(8, 1)
-    I = exact(posterior, X)  # noqa: E741
+    I = exact(posterior, X)
     low, high = information_gain_lower_bound(posterior, X), information_gain_upper_bound(posterior, X, 4)
     assert float(low) == pytest.approx(I, rel=1e-6)  # as many columns as there are different points say it all
     assert float(information_gain_lower_bound(posterior, X, points)) == pytest.approx(I, rel=1e-6)
@@ -108,7 +108,7 @@ def test_repeats(name, points):
 def test_five_hundred_points_within_a_millionth():
     posterior = POSTERIORS["exact"]
     X = uniform(1, 2, seed=3) + 1e-6 * uniform(500, 2, seed=4)
-    I = exact(posterior, X)  # noqa: E741
+    I = exact(posterior, X)
     assert float(information_gain_lower_bound(posterior, X, 3)) == pytest.approx(I, rel=1e-6)
     assert I - slack(I) <= float(information_gain_upper_bound(posterior, X, 100)) < math.inf
 
@@ -137,7 +137,7 @@ def test_no_columns_and_no_points_in_a_block_are_an_error(bound, size):
 def test_float32():
     posterior, X = POSTERIORS["exact"], uniform(30, 2, seed=3)
     single = posterior.to(torch.float32)
-    I = exact(posterior, X)  # noqa: E741
+    I = exact(posterior, X)
     low = information_gain_lower_bound(single, X.float(), 30)
     high = information_gain_upper_bound(single, X.float(), 30)
     assert low.dtype == high.dtype == torch.float32
@@ -154,6 +154,6 @@ def test_float32():
 def test_bounds_on_a_coarse_grid_with_repeats(name, grid, size):
     posterior = POSTERIORS[name]
     X = torch.tensor(grid, dtype=torch.float64) / 6
-    I = exact(posterior, X)  # noqa: E741
+    I = exact(posterior, X)
     assert float(information_gain_lower_bound(posterior, X, size)) <= I + slack(I)
     assert float(information_gain_upper_bound(posterior, X, size)) >= I - slack(I)

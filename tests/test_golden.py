@@ -48,7 +48,7 @@ def test_posterior(golden, posterior):
 
 
 def test_information_gain(golden, posterior):
-    I = information_gain(posterior.covar(tensor(golden["X"])), golden["noise"])  # noqa: E741
+    I = information_gain(posterior.covar(tensor(golden["X"])), golden["noise"])
     close(I, tensor(golden["information_gain"]), rtol=1e-6, atol=0)
 
 

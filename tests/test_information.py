@@ -231,7 +231,7 @@ def gain(posterior, grid_points, sigma2):
 @given(posteriors, st.lists(points, min_size=1, max_size=8), sigma2s, st.randoms(use_true_random=False))
 def test_information_is_positive_whatever_the_order(posterior, batch, sigma2, random):
     shuffled = random.sample(batch, len(batch))
-    I = gain(posterior, batch, sigma2)  # noqa: E741
+    I = gain(posterior, batch, sigma2)
     assert I > 0
     assert gain(posterior, shuffled, sigma2) == pytest.approx(I, rel=1e-7)
 

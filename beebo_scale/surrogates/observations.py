@@ -51,7 +51,11 @@ def merge_replicates(X: Tensor, y: Tensor, noise: Tensor | None = None) -> Obser
     order = first.argsort()  # groups by first appearance
     group = order.argsort()[inverse]  # N
     n = len(first)
-    add = lambda values: X.new_zeros(n).index_add(0, group, values)  # noqa: E731  sum over each group
+
+    def add(values: Tensor) -> Tensor:
+        """Sum over each group, N -> n."""
+        return X.new_zeros(n).index_add(0, group, values)
+
     precision = torch.ones_like(y) if noise is None else noise.reciprocal()
     total = add(precision)  # n
     mean = add(precision * y) / total  # n
