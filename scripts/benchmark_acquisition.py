@@ -154,8 +154,8 @@ def report(results: list[dict], used: dict, repeats: int) -> str:
     lines += [
         "",
         f"Memory: one evaluation at N = 4,000 adds {used['peak_above_start_mb']:.0f} MB to the peak that building the "
-        f"posterior had reached (process in all: {used['peak_of_process_mb']:.0f} MB); 300 evaluations at N = 1,000 in a "
-        f"loop grow the resident memory by {used['growth_300_mb']:.1f} MB.",
+        f"posterior had reached (process in all: {used['peak_of_process_mb']:.0f} MB); 300 evaluations at N = 1,000 in "
+        f"a loop grow the resident memory by {used['growth_300_mb']:.1f} MB.",
     ]
     return "\n".join(lines) + "\n"
 
