@@ -128,9 +128,14 @@ class Posterior:
 
     def mean_and_variance(self, X: Tensor) -> tuple[Tensor, Tensor]:
         """`mean` and `variance` (both ... q) from one evaluation of k(X, Z)."""
+        return self.mean_variance_and_features(X)[:2]
+
+    def mean_variance_and_features(self, X: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """`mean`, `variance` (both ... q) and `features` (... q x r) from one evaluation of k(X, Z)."""
         X = self._warped(X)
         K = self._cross(X)
-        return self._mean(X, K), self._variance(X, self._features(X, K))
+        F = self._features(X, K)
+        return self._mean(X, K), self._variance(X, F), F
 
     def features(self, X: Tensor) -> Tensor:
         """F(x) = k(x, Z) R: all that the covariance between two points needs beside the prior.

@@ -139,9 +139,9 @@ class _Conditioned:
 
     def __init__(self, posterior: Posterior, X: Tensor, q: int, T: float, sign: float) -> None:
         self.posterior, self.X, self.T = posterior, X, T
-        self.F = torch.cat([posterior.features(rows) for rows in X.split(CHUNK)])  # K x r
-        mean, variance = zip(*(posterior.mean_and_variance(rows) for rows in X.split(CHUNK)), strict=True)
-        self.mean, self.prior_variance = sign * torch.cat(mean), torch.cat(variance)  # K
+        chunks = [posterior.mean_variance_and_features(rows) for rows in X.split(CHUNK)]
+        mean, self.prior_variance, self.F = (torch.cat(parts) for parts in zip(*chunks, strict=True))  # K, K, K x r
+        self.mean = sign * mean
         self.noise = posterior.noise(X)  # K
         self.columns = X.new_zeros(len(X), q)  # K x q, l(x) in rows
         self.age = torch.zeros(len(X), dtype=torch.long, device=X.device)

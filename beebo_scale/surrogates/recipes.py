@@ -7,9 +7,10 @@ took long to find.
 from __future__ import annotations
 
 import copy
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Protocol
 
+import torch
 from torch import Tensor
 
 from ..posterior import Noise, Posterior
@@ -71,11 +72,10 @@ class Love:
 
     def posterior(self, gp: GaussianProcess, data: Observations, noise: Noise | None) -> Posterior:
         """With a solver, so that the root can be adapted to a batch."""
-        gp = copy.deepcopy(gp).requires_grad_(False)
-        noise = own_noise(gp, data) if noise is None else noise
-        kernel = freeze(gp.kernel)
-        solver = CovarianceSolver(KernelMatrix(kernel, data.X), gp.noise_of(data))
-        return Posterior(kernel, gp.mean, data.X, self.weights, DenseRoot(self.R), noise, solver=solver)
+        posterior = _assemble(gp, data, noise, data.X, self.weights, self.R)
+        with torch.no_grad():
+            sigma2 = gp.noise_of(data)
+        return replace(posterior, solver=CovarianceSolver(KernelMatrix(posterior.kernel, data.X), sigma2))
 
     def summary(self) -> dict[str, Any]:
         """Rank and estimated error of I."""
@@ -107,9 +107,7 @@ class Sparse:
 
     def posterior(self, gp: GaussianProcess, data: Observations, noise: Noise | None) -> Posterior:
         """The model's own posterior: its C is what it is, so there is nothing to adapt."""
-        gp = copy.deepcopy(gp).requires_grad_(False)
-        noise = own_noise(gp, data) if noise is None else noise
-        return Posterior(freeze(gp.kernel), gp.mean, self.Z, self.weights, DenseRoot(self.R), noise)
+        return _assemble(gp, data, noise, self.Z, self.weights, self.R)
 
     def summary(self) -> dict[str, Any]:
         """Number of inducing points; against the exact posterior the error of I is not known."""
@@ -123,3 +121,12 @@ class Sparse:
     def from_dict(cls, content: dict[str, Any]) -> Sparse:
         """Inverse of `to_dict`."""
         return cls(**content)
+
+
+def _assemble(
+    gp: GaussianProcess, data: Observations, noise: Noise | None, Z: Tensor, weights: Tensor, R: Tensor
+) -> Posterior:
+    """The posterior over centers Z with a dense root, its hyperparameters frozen."""
+    gp = copy.deepcopy(gp).requires_grad_(False)
+    noise = own_noise(gp, data) if noise is None else noise
+    return Posterior(freeze(gp.kernel), gp.mean, Z, weights, DenseRoot(R), noise)

@@ -27,6 +27,7 @@ from ..posterior import Noise, Posterior
 from .gp import FitReport, GaussianProcess, own_noise
 from .inducing import JITTER, Moments, factor_gradient, inducing_posterior, moments, prior_factor
 from .observations import Observations
+from .workers import Workers
 
 CHUNK = 4096  # rows whose features are held at once, and the unit of work of a worker
 
@@ -57,11 +58,12 @@ def sgpr_bound(
         sums = all_moments(gp, Z, L, data, chunk)
         value, G, v = collapse(sums)
     if not inputs:
-        return _agreed(value)
+        return Workers.current().first(value)
     slopes = _slopes(gp, (Z, L), data, inputs, (G, v), chunk)
     factor = prior_factor(gp.kernel, Z, jitter)  # once more, now with its graph
     through = torch.autograd.grad(factor, inputs, factor_gradient(L, G, v, sums.P, sums.b), allow_unused=True)
-    slopes = _agreed(torch.cat([value.reshape(1), slopes + _flat(through, inputs)]))
+    # Worker 0's bits for all: an optimiser that sees others may stop elsewhere and leave its fellows waiting.
+    slopes = Workers.current().first(torch.cat([value.reshape(1), slopes + _flat(through, inputs)]))
     value, pieces = slopes[0], slopes[1:].split([p.numel() for p in inputs])
     for p, slope in zip(inputs, pieces, strict=True):  # the value and gradient found, as a node of the graph
         value = value + (slope.reshape(p.shape) * (p - p.detach())).sum()
@@ -161,15 +163,14 @@ def add_over_chunks(part: Callable[[Tensor], Tensor], n: int, chunk: int, total:
         chunk: rows in a chunk.
         total: zeros, what the sum starts from.
     """
-    shared = dist.is_available() and dist.is_initialized()
-    rank, world = (dist.get_rank(), dist.get_world_size()) if shared else (0, 1)
+    workers = Workers.current()
     chunks = torch.arange(n, device=total.device).split(chunk)
-    for start in range(0, len(chunks), world):  # one round: a chunk for each worker, then one broadcast after another
-        turn = chunks[start : start + world]
-        mine = part(turn[rank]) if rank < len(turn) else None
+    for start in range(0, len(chunks), workers.size):  # a chunk for each worker, then one broadcast after another
+        turn = chunks[start : start + workers.size]
+        mine = part(turn[workers.rank]) if workers.rank < len(turn) else None
         for owner in range(len(turn)):
-            value = mine if owner == rank and mine is not None else torch.empty_like(total)
-            if shared:
+            value = mine if owner == workers.rank and mine is not None else torch.empty_like(total)
+            if workers.size > 1:
                 dist.broadcast(value, src=owner)
             total = total + value
     return total
@@ -207,10 +208,3 @@ def _flat(slopes: tuple[Tensor | None, ...], inputs: list[Tensor]) -> Tensor:
     """Gradients as one vector, zeros where a parameter has none."""
     pairs = zip(slopes, inputs, strict=True)
     return torch.cat([torch.zeros_like(p).reshape(-1) if s is None else s.reshape(-1) for s, p in pairs])
-
-
-def _agreed(value: Tensor) -> Tensor:
-    """What worker 0 found, on all: an optimiser that sees other bits may stop elsewhere and leave others waiting."""
-    if dist.is_available() and dist.is_initialized():
-        dist.broadcast(value, src=0)
-    return value
