@@ -10,7 +10,7 @@ from beebo_scale.surrogates.love import LoveOptions, condition_love
 from beebo_scale.surrogates.noise import ConstantNoise
 from beebo_scale.surrogates.products import KernelMatrix
 from beebo_scale.surrogates.stationary import StationaryKernel
-from beebo_scale.surrogates.workers import Workers
+from beebo_scale.workers import Workers
 from tests.helpers import constant_mean, normal, uniform
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import torch
 
-from beebo_scale.surrogates.workers import Workers
+from beebo_scale.workers import Workers
 from tests.distributed.love_job import build
 
 ROOT = Path(__file__).parents[2]

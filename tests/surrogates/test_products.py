@@ -11,7 +11,7 @@ from beebo_scale.surrogates import keops
 from beebo_scale.surrogates.kernels import ExchangeKernel
 from beebo_scale.surrogates.products import KernelMatrix
 from beebo_scale.surrogates.stationary import StationaryKernel
-from beebo_scale.surrogates.workers import Workers
+from beebo_scale.workers import Workers
 from tests.helpers import close, matern52, normal, uniform
 
 KEOPS = importlib.util.find_spec("pykeops") is not None
