@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import torch.distributed as dist
@@ -44,7 +44,7 @@ class Crew:
         ledger: finished chunks, in a place that all workers see; None keeps nothing.
     """
 
-    workers: Workers = Workers()
+    workers: Workers = field(default_factory=Workers)
     ledger: Ledger | None = None
 
     def deal(self, stage: str, count: int, work: Work) -> list[Any]:
@@ -70,7 +70,7 @@ class Crew:
             merge: two results to one; the outcome must not depend on order or grouping.
         """
         merged = None
-        for chunk, result in self._results(stage, count, work):
+        for _, result in self._results(stage, count, work):
             merged = result if merged is None else merge(merged, result)
         parts = [part for part in self._gather(merged) if part is not None]
         return functools.reduce(merge, parts)

@@ -28,13 +28,13 @@ from torch import Tensor
 from ..errors import InputError
 from ..posterior import Noise, Posterior, gram
 from ..roots import DenseRoot
+from ..workers import Workers
 from .cg import CovarianceSolver, Solution
 from .gp import GaussianProcess, own_noise
 from .observations import Observations
 from .products import KernelMatrix
 from .rank import Probes, affordable_rank, excess, free_memory
 from .stationary import freeze
-from ..workers import Workers
 
 FIRST_RANK = 128  # of rank="auto"; it doubles from there
 PROBE_TOLERANCE = 1e-6  # what the exact variance at a probe may be off by, in units of the noise variance

@@ -17,8 +17,8 @@ from gpytorch.kernels import Kernel
 from torch import Tensor
 
 from ..posterior import gram
-from .keops import FEW, keops_product
 from ..workers import Workers
+from .keops import FEW, keops_product
 
 CACHED = (256, 2048)  # rows and columns of a block on a CPU: 4 MB in float64
 LARGE = (4096, 16384)  # on a GPU: 512 MB, large enough that launching kernels does not count

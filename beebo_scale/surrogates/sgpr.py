@@ -24,10 +24,10 @@ from botorch.optim.utils import get_parameters_and_bounds
 from torch import Tensor
 
 from ..posterior import Noise, Posterior
+from ..workers import Workers
 from .gp import FitReport, GaussianProcess, own_noise
 from .inducing import JITTER, Moments, factor_gradient, inducing_posterior, moments, prior_factor
 from .observations import Observations
-from ..workers import Workers
 
 CHUNK = 4096  # rows whose features are held at once, and the unit of work of a worker
 
