@@ -6,3 +6,7 @@ class InputError(ValueError):
 
     The command line prints the line and exits with code 2; the Python API raises it.
     """
+
+
+class WorkerError(InputError):
+    """Bad input that one worker met in its share of the work, so that only this one can tell."""

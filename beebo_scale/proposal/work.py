@@ -14,6 +14,7 @@ from typing import Any, Protocol
 
 import torch.distributed as dist
 
+from ..errors import InputError, WorkerError
 from ..workers import Workers
 
 Work = Callable[[Sequence[int]], Iterable[tuple[int, Any]]]
@@ -82,10 +83,13 @@ class Crew:
             assert self.ledger is not None
             yield chunk, self.ledger.read(stage, chunk)
         missing = [chunk for chunk in range(count) if chunk not in finished]
-        for chunk, result in work(missing[self.workers.rank :: self.workers.size]):
-            if self.ledger is not None:
-                self.ledger.write(stage, chunk, result)
-            yield chunk, result
+        try:
+            for chunk, result in work(missing[self.workers.rank :: self.workers.size]):
+                if self.ledger is not None:
+                    self.ledger.write(stage, chunk, result)
+                yield chunk, result
+        except InputError as error:
+            raise WorkerError(str(error)) from error
 
     def _finished(self, stage: str, count: int) -> set[int]:
         """Chunks that stand in the ledger, as worker 0 sees it: all must deal out the same rest."""
@@ -95,9 +99,27 @@ class Crew:
         return self._gather(seen)[0]
 
     def _gather(self, part: Any) -> list[Any]:
-        """One object from every worker, on every worker."""
-        if self.workers.size == 1:
-            return [part]
-        parts = [None] * self.workers.size
-        dist.all_gather_object(parts, part, group=self.workers.group)
-        return parts
+        return gather(self.workers, part)
+
+
+def gather(workers: Workers, part: Any) -> list[Any]:
+    """One object from every worker, on every worker."""
+    if workers.size == 1:
+        return [part]
+    parts = [None] * workers.size
+    dist.all_gather_object(parts, part, group=workers.group)
+    return parts
+
+
+def on_first(workers: Workers, function: Callable[[], Any]) -> Any:
+    """What worker 0 gets from the function, or the `InputError` it meets, on every worker."""
+    outcome, error = None, None
+    if workers.rank == 0:
+        try:
+            outcome = function()
+        except InputError as met:
+            error = met
+    outcome, error = gather(workers, (outcome, error))[0]
+    if error is not None:
+        raise error
+    return outcome

@@ -96,7 +96,7 @@ def check_folder(path: str | os.PathLike[str]) -> None:
         raise InputError(f"{path}: the folder {str(folder)!r} is read-only; choose another")
 
 
-def atomic_write(path: str | os.PathLike[str], write: Callable[[Path], None]) -> None:
+def atomic_write(path: str | os.PathLike[str], write: Callable[[Path], object]) -> None:
     """Let `write` fill a temporary file in the same folder, then move it to `path`.
 
     The temporary file has the same suffix. If anything fails it is removed, and an older file stays as it was.
@@ -107,7 +107,7 @@ def atomic_write(path: str | os.PathLike[str], write: Callable[[Path], None]) ->
     _write_together({Path(path): write})
 
 
-def _write_together(writers: Mapping[Path, Callable[[Path], None]]) -> None:
+def _write_together(writers: Mapping[Path, Callable[[Path], object]]) -> None:
     """Write all files under temporary names; only when all are on disk, move them into place in order."""
     # Not tempfile: it would make the files readable by their owner only.
     mark = secrets.token_hex(4)
