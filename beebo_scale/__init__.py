@@ -3,8 +3,6 @@
 Read `posterior.py` first: everything else builds a `Posterior` or reads one.
 """
 
-from importlib.metadata import version
-
 from . import bounds as bounds
 from . import datasets as datasets
 from . import temperature as temperature
@@ -27,5 +25,4 @@ from .surrogates import Surrogate as Surrogate
 from .surrogates import fit as fit
 from .surrogates import load_surrogate as load_surrogate
 from .surrogates import posterior_of as posterior_of
-
-__version__ = version("beebo-scale")
+from .version import VERSION as __version__

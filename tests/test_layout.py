@@ -12,10 +12,11 @@ import beebo_scale
 ROOT = Path(beebo_scale.__file__).parent
 
 # Part of the package (a module or a folder) -> the other parts that it may import. Everything may import itself.
-FOUNDATIONS = {"errors", "progress", "workers"}
+FOUNDATIONS = {"errors", "progress", "version", "workers"}
 ALLOWED = {
     "errors": set(),
     "progress": set(),
+    "version": set(),
     "workers": set(),
     "roots": set(),
     "datasets": set(),

@@ -9,12 +9,15 @@ from pathlib import Path
 
 import torch
 
-PACKAGES = ("beebo-scale", "gpytorch", "botorch", "linear_operator")
+from ..version import VERSION
+
+PACKAGES = ("gpytorch", "botorch", "linear_operator")
 
 
 def versions() -> dict[str, str]:
     """Versions of Python and of the packages that decide the numbers."""
-    known = {"python": platform.python_version(), "torch": torch.__version__}  # torch's own word names the build, too
+    known = {"beebo-scale": VERSION, "python": platform.python_version()}
+    known["torch"] = torch.__version__  # its own word names the build, too
     return known | {name: version(name) for name in PACKAGES}
 
 
