@@ -13,7 +13,7 @@ PLAIN_WORDS = (  # applied in order
     (r"argument command: invalid choice: (\S+)", r"there is no command \1"),
     (r'expected "command" to be one of \{(.*)\}, but it was not provided\.', r"give a command: \1"),
     (r"the following arguments are required:", r"missing options:"),
-    (r"\bsuggest\.(\w+)", r"--\1"),
+    (r"\b(?:suggest|propose)\.(\w+)", r"--\1"),
     (r"unrecognized arguments:", r"not understood:"),
     (r"Subcommand '(\w+)' does not accept option '(.*)'", r"\1 has no option '\2'"),
     (r'Parser key "(\w+)":\s*', r"\1: "),
@@ -76,19 +76,57 @@ def parse_features(features: Any) -> dict[str, str | None]:
 
 
 def parse_bounds(bounds: Any) -> dict[str, Any]:
-    """`temp:20:80 ph:4:9` (or a mapping in a configuration file) to column -> (low, high)."""
+    """`temp:20:80 ph:7 acid:HCl|HBr` (or a mapping in a configuration file) to a range, a fixed value or levels."""
     if isinstance(bounds, dict):
         return bounds
-    parsed = {}
+    parsed: dict[str, Any] = {}
     for text in _parts(bounds):
-        try:
-            name, low, high = text.rsplit(":", 2)
-            pair = (float(low), float(high))
-        except ValueError:
-            raise InputError(f"--bounds {text!r}: write COLUMN:LOW:HIGH, such as temp:20:80") from None
+        name, *rest = text.split(":")
+        if not name or len(rest) not in (1, 2):
+            raise InputError(
+                f"--bounds {text!r}: write COLUMN:LOW:HIGH, such as temp:20:80, COLUMN:VALUE, or COLUMN:A|B|C"
+            )
         if name in parsed:
             raise InputError(f"--bounds names {name!r} twice; name it once")
-        parsed[name] = pair
+        parsed[name] = _range(text, rest) if len(rest) == 2 else _value(rest[0])
+    return parsed
+
+
+def _range(text: str, ends: list[str]) -> tuple[float, float]:
+    try:
+        return float(ends[0]), float(ends[1])
+    except ValueError:
+        raise InputError(f"--bounds {text!r}: write COLUMN:LOW:HIGH, such as temp:20:80") from None
+
+
+def _value(text: str) -> Any:
+    """A number, a label, or a list of labels."""
+    if "|" in text:
+        return text.split("|")
+    try:
+        return float(text)
+    except ValueError:
+        return text
+
+
+def parse_names(names: Any) -> tuple[str, ...]:
+    """`a b` or `a,b` to names; none for None."""
+    return () if names is None else tuple(_parts(names))
+
+
+def parse_counts(counts: Any) -> dict[str, int]:
+    """`scaffold:3` (or a mapping in a configuration file) to column -> count; empty for None."""
+    if counts is None or isinstance(counts, dict):
+        return counts or {}
+    parsed = {}
+    for text in _parts(counts):
+        name, _, count = text.rpartition(":")
+        try:
+            parsed[name] = int(count)
+        except ValueError:
+            name = ""
+        if not name:
+            raise InputError(f"--at-most {text!r}: write COLUMN:COUNT, such as scaffold:3")
     return parsed
 
 

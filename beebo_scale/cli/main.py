@@ -5,12 +5,13 @@ What the user can put right ends in one line on standard error and exit code 2, 
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Sequence
 
 from jsonargparse import ArgumentError, ArgumentParser, Namespace
 
-from ..errors import InputError
+from ..errors import InputError, WorkerError
 from . import suggest
 from .arguments import plain_words
 
@@ -35,7 +36,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         options = _parse(arguments)
         COMMANDS[options.command].run(options[options.command])
     except InputError as error:
-        return _refuse(str(error))
+        # What all workers meet is said by the first; what only one can know, by that one.
+        if os.environ.get("RANK", "0") == "0" or isinstance(error, WorkerError):
+            print("beebo-scale: " + " ".join(str(error).split()), file=sys.stderr)
+        return 2
     except KeyboardInterrupt:
         print("beebo-scale: interrupted, nothing was written", file=sys.stderr)
         return 130
@@ -47,11 +51,6 @@ def _parse(arguments: Sequence[str]) -> Namespace:
         return build_parser().parse_args(arguments)
     except (ArgumentError, UnicodeDecodeError) as error:  # the second from a configuration file
         raise InputError(plain_words(str(error), arguments, COMMANDS)) from error
-
-
-def _refuse(message: str) -> int:
-    print("beebo-scale: " + " ".join(message.split()), file=sys.stderr)
-    return 2
 
 
 def _version() -> str:

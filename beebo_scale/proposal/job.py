@@ -81,16 +81,26 @@ def open_run(
 
 def _take(folder: Path, identity: dict[str, Any], locks: ExitStack) -> None:
     """Make, lock, check and tidy the folder."""
-    chunks = folder / "chunks"
-    try:
-        chunks.mkdir(parents=True, exist_ok=True)
-        lock = locks.enter_context((folder / "lock").open("a+"))
-    except OSError as error:
-        raise InputError(f"{folder} cannot be used as a run folder ({error.strerror}); give another") from error
-    _lock(folder, lock)
+    chunks = make_folder(folder) / "chunks"
+    _lock(folder, locks.enter_context((folder / "lock").open("a+")))
     _check_identity(folder, identity)
     for leftover in chunks.glob(".*"):  # half written when a job was killed
         leftover.unlink()
+
+
+def make_folder(folder: str | os.PathLike[str]) -> Path:
+    """A run folder with a place for chunks, made if there is none.
+
+    Raises:
+        InputError: it cannot be made or written to.
+    """
+    folder = Path(folder)
+    try:
+        (folder / "chunks").mkdir(parents=True, exist_ok=True)
+        (folder / "lock").open("a+").close()
+    except OSError as error:
+        raise InputError(f"{folder} cannot be used as a run folder ({error.strerror}); give another") from error
+    return folder
 
 
 def _lock(folder: Path, lock: IO[str]) -> None:

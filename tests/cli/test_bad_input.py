@@ -208,7 +208,7 @@ BOUNDS = {
     "nan": ({"bounds": "temp:20:nan,ph:4:9"}, ["bounds: column 'temp' has (20.0, nan)", "finite"]),
     "infinite": ({"bounds": "temp:20:inf,ph:4:9"}, ["bounds: column 'temp' has (20.0, inf)", "finite"]),
     "no numbers": ({"bounds": "temp:cold:hot,ph:4:9"}, ["--bounds 'temp:cold:hot'", "write COLUMN:LOW:HIGH"]),
-    "no high end": ({"bounds": "temp:20,ph:4:9"}, ["--bounds 'temp:20'", "write COLUMN:LOW:HIGH"]),
+    "no high end": ({"bounds": "temp:20:,ph:4:9"}, ["--bounds 'temp:20:'", "write COLUMN:LOW:HIGH"]),
     "twice": ({"bounds": "temp:20:80,temp:1:2,ph:4:9"}, ["--bounds names 'temp' twice"]),
     "not continuous": (
         {"features": "temp:categorical,ph"},

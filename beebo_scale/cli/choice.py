@@ -1,0 +1,103 @@
+"""Options that say what to choose from and how, shared by `suggest` and `propose`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from jsonargparse import ArgumentParser, Namespace
+
+from ..energy import MeanEnergy, SoftmaxEnergy
+from ..errors import InputError
+from ..proposal import Box, BoxSearch, Limits, Request
+from ..screening import check_folder, check_output, run_path
+from .arguments import number, parse_bounds, parse_counts, parse_names, whole_number
+
+FILES = ("library", "pending", "exclude")  # options that name a file to read
+ENERGIES = ("mean", "softmax")
+
+
+def add_options(parser: ArgumentParser) -> None:
+    """The options, in groups."""
+    add = parser.add_argument_group("what to choose from").add_argument
+    add("--library", type=str, help="candidates: a file with the feature columns, or a folder of Parquet files")
+    add(
+        "--bounds",
+        nargs="+",
+        metavar="COLUMN:LOW:HIGH",
+        help="a box instead of a library; COLUMN:VALUE fixes a column, COLUMN:A|B|C names the levels to choose from",
+    )
+    add("--integer", nargs="+", metavar="COLUMN", help="columns of the box that take whole numbers only")
+    add("--constraint", nargs="+", metavar="TEXT", help="linear limits in the box, such as 'acid + 2*base <= 80'")
+    add("--shared", nargs="+", metavar="COLUMN", help="columns that are the same in the whole batch, as on one plate")
+    add("--pending", type=str, help="experiments that are running: a file with their ids or their feature columns")
+    add("--exclude", type=str, help="candidates that must not be proposed: a file with their ids or feature columns")
+    add("--at-most", nargs="+", metavar="COLUMN:COUNT", help="no more rows of the library than COUNT with one value")
+    add("--min-distance", type=number, help="least distance between proposed rows of the library (see the guide)")
+    add("--allow-repeats", action="store_true", help="also propose inputs that were measured already")
+    add = parser.add_argument_group("how to choose").add_argument
+    add("-q", "--q", type=whole_number, default=96, help="experiments in the batch")
+    add("--temperature", type=number, default=0.5, help="T': 0 exploits, 0.5 balances, 2 explores")
+    add("--energy", choices=ENERGIES, default="mean", help="softmax values the best of the batch more")
+    add("--minimize", action="store_true", help="small targets are good")
+    add("--restarts", type=whole_number, default=BoxSearch.restarts, help="batches that move side by side in a box")
+    add("--steps", type=whole_number, default=BoxSearch.steps, help="steps that they move")
+    add("--seed", type=whole_number, default=0, help="the same seed and input give the same batch")
+
+
+def check_options(options: Namespace, inputs: tuple[str, ...], outputs: tuple[str, ...]) -> Request:
+    """What can be refused before any file is opened.
+
+    Args:
+        options: of the command.
+        inputs: options beside FILES that name a file to read.
+        outputs: options beside "out" that name a file to write.
+    """
+    for path in filter(None, (options[name] for name in ("out", *outputs))):
+        for name in (*inputs, *FILES):
+            if options[name] is not None and Path(options[name]).resolve() == Path(path).resolve():
+                raise InputError(f"{path} is also --{name.replace('_', '-')} and would be lost; write to another name")
+    check_output(options.out)
+    for name in outputs:
+        if options[name] is not None:
+            check_folder(options[name])
+            if Path(options[name]).resolve() in (Path(options.out).resolve(), run_path(options.out).resolve()):
+                flag = name.replace("_", "-")
+                raise InputError(f"{options[name]} is also written as the batch; give --{flag} another name")
+    for flag in ("minimize", "allow_repeats"):
+        if not isinstance(options[flag], bool):  # from a configuration file
+            raise InputError(f"{flag}: {options[flag]!r} is neither true nor false")
+    if (options.library is None) == (options.bounds is None):
+        raise InputError("give either --library FILE or --bounds COLUMN:LOW:HIGH ... to choose from")
+    for name, of in (("integer", "bounds"), ("constraint", "bounds"), ("shared", "bounds")) + (
+        ("at_most", "library"),
+        ("min_distance", "library"),
+    ):
+        if options[name] is not None and options[of] is None:
+            raise InputError(f"--{name.replace('_', '-')} goes with --{of} only")
+    return Request(options.q, options.temperature, not options.minimize, options.allow_repeats, options.seed)
+
+
+def box_of(options: Namespace) -> Box | None:
+    """The box to choose from, if there is one."""
+    if options.bounds is None:
+        return None
+    constraints = options.constraint or []
+    return Box(
+        parse_bounds(options.bounds),
+        integer=parse_names(options.integer),
+        constraints=tuple([constraints] if isinstance(constraints, str) else constraints),
+        shared=parse_names(options.shared),
+    )
+
+
+def choice_arguments(options: Namespace) -> dict[str, Any]:
+    """Arguments of `propose` that the options stand for, beside those of `Request`, the library and the box."""
+    limits = Limits(at_most=parse_counts(options.at_most), min_distance=options.min_distance)
+    return {
+        "energy": SoftmaxEnergy() if options.energy == "softmax" else MeanEnergy(),
+        "pending": options.pending,
+        "exclude": options.exclude,
+        "limits": limits,
+        "search": BoxSearch(restarts=options.restarts, steps=options.steps),
+    }
