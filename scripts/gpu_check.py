@@ -1,0 +1,308 @@
+"""Tests and benchmarks at GPU sizes within six minutes: one table on the screen, the same as JSON.
+
+    scripts/gpu_check [--small] [--out FILE.json]
+
+--small takes seconds on a CPU, to show that all of it still runs. A benchmark that cannot start within the budget is
+reported as skipped, one that fails with its error; the exit code is 0 only if the tests and all benchmarks ran well.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import platform
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+
+import beebo_scale as bs
+from beebo_scale.proposal.box import BoxSearch, climb
+from beebo_scale.proposal.pool import greedy
+from beebo_scale.surrogates.exact import condition_exactly
+from beebo_scale.surrogates.gp import GaussianProcess
+from beebo_scale.surrogates.inducing import select_inducing_points
+from beebo_scale.surrogates.kernels import screen_kernel
+from beebo_scale.surrogates.love import LoveOptions, condition_love
+from beebo_scale.surrogates.noise import ConstantNoise
+from beebo_scale.surrogates.observations import Observations
+from beebo_scale.surrogates.stationary import StationaryKernel
+from beebo_scale.surrogates.svgp import SVGP, fit_svgp
+
+ROOT = Path(__file__).resolve().parents[1]
+D = 10
+NOISE = 0.01
+Figures = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """How much each benchmark takes on.
+
+    Attributes:
+        acquisition: N of the acquisition function (q = 100, 10 restarts).
+        exact: N of the exact posterior, in float64 and float32.
+        love: N of LOVE, r = 200.
+        svgp: N of one epoch of SVGP.
+        inducing: m of SVGP and of the posterior that scores the library.
+        library: rows scored.
+        q: chosen from them.
+        steps: of the box search.
+        budget: seconds after which nothing more is started.
+    """
+
+    acquisition: tuple[int, ...] = (1000, 4000, 16_000)
+    exact: tuple[int, ...] = (10_000, 45_000)
+    love: int = 50_000
+    svgp: int = 1_000_000
+    inducing: int = 512
+    library: int = 1_000_000
+    q: int = 384
+    steps: int = 200
+    budget: float = 300.0
+
+
+SMALL = Sizes((200,), (300,), 400, 2000, 32, 5000, 8, 3)
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where and how large."""
+
+    device: torch.device
+    sizes: Sizes
+
+    def uniform(self, *shape: int, seed: int = 0) -> torch.Tensor:
+        """Numbers in [0, 1), the same on every device."""
+        U = torch.rand(*shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+        return U.to(self.device)
+
+    def wait(self) -> None:
+        """Until the device has done what it was asked."""
+        if self.device.type == "cuda":
+            torch.cuda.synchronize()
+
+    def seconds(self, run: Callable[[], object], repeats: int = 1) -> float:
+        """Median wall time of a call."""
+        times = []
+        for _ in range(repeats):
+            self.wait()
+            start = time.perf_counter()
+            run()
+            self.wait()
+            times.append(time.perf_counter() - start)
+        return statistics.median(times)
+
+
+def kernel_of(place: Place, dtype: torch.dtype = torch.float64) -> StationaryKernel:
+    """A Matern-5/2 kernel with fixed hyperparameters."""
+    return StationaryKernel(2.5, torch.full((D,), 1.5, dtype=dtype, device=place.device), 1.0, None)
+
+
+def exact(place: Place, n: int, dtype: torch.dtype = torch.float64) -> bs.Posterior:
+    """The exact posterior of n rows."""
+    Z = place.uniform(n, D).to(dtype)
+    y = torch.sin(4 * Z).sum(-1)
+    mean = GaussianProcess(screen_kernel({"x": "continuous"}, {"x": slice(0, D)})).mean.to(place.device, dtype)
+    noise = torch.tensor(NOISE, dtype=dtype, device=place.device)
+    return condition_exactly(
+        kernel_of(place, dtype), mean.requires_grad_(False), Z, y - y.mean(), noise.expand(n), ConstantNoise(noise)
+    )
+
+
+def sparse(place: Place, n: int = 20_000, epochs: int = 1) -> tuple[bs.Posterior, float]:
+    """An SVGP posterior of n rows, and how long its training took."""
+    gp = GaussianProcess(screen_kernel({"x": "continuous"}, {"x": slice(0, D)})).to(place.device)
+    X = place.uniform(n, D)
+    y = torch.sin(4 * X).sum(-1)
+    ones = torch.ones_like(y)
+    data = Observations(X, (y - y.mean()) / y.std(), None, ones, torch.zeros_like(y))
+    model = SVGP(gp, select_inducing_points(gp.kernel, X, place.sizes.inducing), n).to(place.device)
+    seconds = place.seconds(lambda: fit_svgp(model, data, epochs, min(4096, n)))
+    return model.posterior(), seconds
+
+
+def acquisition(place: Place) -> list[Figures]:
+    """Value and gradient of a(X), against its two large products."""
+    rows = []
+    for n in place.sizes.acquisition:
+        for dtype in (torch.float64, torch.float32):
+            acqf = bs.BatchedEnergyEntropy(exact(place, n, dtype))
+            X = place.uniform(10, 100, D, seed=1).to(dtype).requires_grad_(True)
+            K, R = place.uniform(1000, n).to(dtype), place.uniform(n, n, seed=2).to(dtype)
+            ours = place.seconds(lambda acqf=acqf, X=X: torch.autograd.grad(acqf(X).sum(), X), 6)
+            floor = place.seconds(lambda K=K, R=R: (K @ R, K @ R.mT), 6)
+            name = f"acquisition value and gradient, N = {n:,}, {_name(dtype)}"
+            rows.append({"what": name, "seconds": ours, "over_two_products": ours / floor})
+    return rows
+
+
+def exact_posterior(place: Place) -> list[Figures]:
+    """Building and asking the exact posterior, in both number formats."""
+    rows = []
+    for n in place.sizes.exact:
+        for dtype in (torch.float64, torch.float32):
+            found: list[bs.Posterior] = []
+            seconds = place.seconds(lambda n=n, dtype=dtype, found=found: found.append(exact(place, n, dtype)))
+            X = place.uniform(2000, D, seed=1).to(dtype)
+            with torch.no_grad():
+                predict = place.seconds(lambda found=found, X=X: found[0].mean_and_variance(X))
+            rows.append(
+                {
+                    "what": f"exact posterior, N = {n:,}, {_name(dtype)}",
+                    "seconds": seconds,
+                    "predict_2000_seconds": predict,
+                    "gib": _peak(place),
+                }
+            )
+    return rows
+
+
+def love(place: Place) -> list[Figures]:
+    """A root of rank 200 with the weights by CG, and its error of I."""
+    n = place.sizes.love
+    Z = place.uniform(n, D)
+    y = torch.sin(4 * Z).sum(-1)
+    mean = GaussianProcess(screen_kernel({"x": "continuous"}, {"x": slice(0, D)})).mean.to(place.device)
+    noise = torch.tensor(NOISE, dtype=torch.float64, device=place.device)
+    options, found = LoveOptions(rank=min(200, n // 4)), []
+    arguments = (kernel_of(place), mean.requires_grad_(False), Z, y - y.mean(), noise.expand(n), ConstantNoise(noise))
+    seconds = place.seconds(lambda: found.append(condition_love(*arguments, options)))
+    error = found[0][1].information_gain_error
+    return [{"what": f"LOVE, N = {n:,}, r = {options.rank}", "seconds": seconds, "error_of_I": error}]
+
+
+def svgp(place: Place) -> list[Figures]:
+    """One epoch of SVGP and its posterior."""
+    n, m = place.sizes.svgp, place.sizes.inducing
+    _, seconds = sparse(place, n)
+    return [{"what": f"SVGP, one epoch, N = {n:,}, m = {m}", "seconds": seconds, "gib": _peak(place)}]
+
+
+def library(place: Place) -> list[Figures]:
+    """Scoring rows that lie in memory, and the greedy choice among the best."""
+    posterior, _ = sparse(place, min(20_000, place.sizes.svgp))
+    X = place.uniform(place.sizes.library, D, seed=3)
+    scores: list[torch.Tensor] = []
+
+    def score() -> None:
+        with torch.no_grad():
+            for rows in X.split(65_536):
+                mean, variance = posterior.mean_and_variance(rows)
+                scores.append(mean + 0.5 * bs.marginal_gain(variance, posterior.noise(rows)))
+
+    scan = place.seconds(score)
+    best = torch.cat(scores).topk(min(len(X), 50 * place.sizes.q)).indices.sort().values
+    choose = place.seconds(lambda: greedy(posterior, X[best], place.sizes.q, 0.5))
+    m = len(posterior.centers)
+    return [
+        {"what": f"scoring {len(X):,} rows, m = {m}", "seconds": scan, "rows_per_second": len(X) / scan},
+        {"what": f"greedy choice of {place.sizes.q} among {len(best):,}", "seconds": choose},
+    ]
+
+
+def box(place: Place) -> list[Figures]:
+    """Moving 8 batches of 100 in a box, and whether a restart depends on those beside it."""
+    posterior = exact(place, place.sizes.acquisition[0])
+    acqf, bounds = bs.BatchedEnergyEntropy(posterior), place.uniform(2, D).mul(0)
+    bounds[1] = 1.0
+    X, search = place.uniform(8, 100, D, seed=4), BoxSearch(steps=place.sizes.steps)
+    found: list[tuple[torch.Tensor, torch.Tensor]] = []
+    seconds = place.seconds(lambda: found.append(climb(acqf, X, bounds, search)))
+    again = climb(acqf, X, bounds, search)[0]
+    return [
+        {
+            "what": f"box search, 8 batches of 100, {search.steps} steps",
+            "seconds": seconds,
+            "same_bytes_again": bool(torch.equal(found[0][0], again)),
+        }
+    ]
+
+
+BENCHMARKS = (acquisition, library, box, svgp, love, exact_posterior)
+
+
+def tests(small: bool) -> Figures:
+    """The tests marked gpu (all that a machine without the package index can run)."""
+    command = [sys.executable, "-m", "pytest", "-m", "gpu", "-p", "no:cacheprovider", "tests/test_devices.py"]
+    command += ["-k", "exact or cuda"] if small else []
+    start = time.perf_counter()
+    result = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    last = result.stdout.strip().splitlines()[-1:] or result.stderr.strip().splitlines()[-1:]
+    passed = result.returncode == 0
+    return {"what": "tests", "seconds": time.perf_counter() - start, "passed": passed, "says": " ".join(last)}
+
+
+def _name(dtype: torch.dtype) -> str:
+    return str(dtype).removeprefix("torch.")
+
+
+def _peak(place: Place) -> float | None:
+    """GiB that tensors took on the device at their peak, where the device keeps count."""
+    return torch.cuda.max_memory_allocated() / 2**30 if place.device.type == "cuda" else None
+
+
+def _clear(place: Place) -> None:
+    if place.device.type == "cuda":
+        torch.cuda.empty_cache()
+        torch.cuda.reset_peak_memory_stats()
+
+
+def measure(place: Place, small: bool) -> list[Figures]:
+    """All rows of the table, printed as they come."""
+    start, rows = time.perf_counter(), []
+
+    def add(new: Sequence[Figures]) -> None:
+        for row in new:
+            rows.append(row)
+            print(_line(row), flush=True)
+
+    add([tests(small)])
+    for benchmark in BENCHMARKS:
+        _clear(place)
+        if time.perf_counter() - start > place.sizes.budget:
+            add([{"what": benchmark.__name__, "skipped": f"after {place.sizes.budget:.0f} s"}])
+            continue
+        try:
+            add(benchmark(place))
+        except Exception as error:  # the others shall still be measured
+            add([{"what": benchmark.__name__, "error": f"{type(error).__name__}: {error}"}])
+    return rows
+
+
+def _line(row: Figures) -> str:
+    rest = ", ".join(f"{key} {_short(value)}" for key, value in row.items() if key != "what" and value is not None)
+    return f"{row['what']:<58}  {rest}"
+
+
+def _short(value: Any) -> str:
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--small", action="store_true", help="seconds on a CPU")
+    parser.add_argument("--budget", type=float, default=Sizes.budget, help="seconds after which nothing is started")
+    parser.add_argument("--out", type=Path, help="write the figures here")
+    options = parser.parse_args()
+    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    if device.type == "cpu" and not options.small:
+        parser.error("there is no GPU here; --small runs on a CPU")
+    sizes = replace(SMALL if options.small else Sizes(), budget=options.budget)
+    card = torch.cuda.get_device_name() if device.type == "cuda" else f"CPU, {torch.get_num_threads()} threads"
+    print(f"{card}; torch {torch.__version__}, Python {platform.python_version()}", flush=True)
+    rows = measure(Place(device, sizes), options.small)
+    if options.out is not None:
+        content = {"device": card, "torch": torch.__version__, "sizes": asdict(sizes), "rows": rows}
+        options.out.write_text(json.dumps(content, indent=2) + "\n")
+    return int(any("error" in row or row.get("passed") is False for row in rows))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
