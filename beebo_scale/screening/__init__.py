@@ -8,6 +8,7 @@ from .batch import run_path as run_path
 from .encoding import CategoricalColumn as CategoricalColumn
 from .encoding import ContinuousColumn as ContinuousColumn
 from .encoding import Encoder as Encoder
+from .encoding import FingerprintColumn as FingerprintColumn
 from .encoding import SequenceColumn as SequenceColumn
 from .table import KINDS as KINDS
 from .table import Table as Table

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 ALPHABETS = {"protein": "ACDEFGHIKLMNPQRSTVWY", "dna": "ACGT"}
-KINDS = ("continuous", "categorical", *ALPHABETS)
+KINDS = ("continuous", "categorical", *ALPHABETS, "smiles")
 # What spreadsheets and programs write in a column of numbers where there is no number.
 MISSING = ("", "na", "n/a", "#n/a", "nan", "-nan", "none", "null", "<na>")
 
@@ -147,7 +147,7 @@ def convert(values: pd.Series, kind: str, place: Place) -> pd.Series:
     """Check a feature column and bring it to the form of its kind.
 
     Returns:
-        n float64 (continuous), or n strings; sequences in capitals and all of one length.
+        n float64 (continuous), or n strings; sequences in capitals and all of one length, molecules readable.
 
     Raises:
         InputError: a cell is missing or does not fit the kind.
@@ -166,6 +166,12 @@ def convert(values: pd.Series, kind: str, place: Place) -> pd.Series:
         raise place.error("is empty", missing, "fill the cell (a level may be called None) or leave the row out")
     text: pd.Series = values.astype(object).astype(str) if values.dtype.kind == "O" else values.astype(str)
     if kind == "categorical":
+        return text
+    if kind == "smiles":
+        from .fingerprints import molecules
+
+        text = text.str.strip()
+        molecules(text, place)
         return text
     text = text.str.upper()
     letter_codes(text, kind, place)

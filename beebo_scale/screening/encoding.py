@@ -14,6 +14,7 @@ from beebo_scale.errors import InputError
 
 from .columns import ALPHABETS, Place, letter_codes
 from .files import did_you_mean
+from .fingerprints import BITS, RADIUS, packed_fingerprints
 from .table import Table
 
 if TYPE_CHECKING:
@@ -126,6 +127,33 @@ class SequenceColumn:
         return np.array(["".join(row) for row in letters.tolist()], dtype=object)
 
 
+@dataclass(frozen=True)
+class FingerprintColumn:
+    """A molecule, written as SMILES; each bit of its Morgan fingerprint is a column of X."""
+
+    name: str
+    radius: int = RADIUS
+    bits: int = BITS
+    kind = "smiles"
+
+    @property
+    def width(self) -> int:
+        """Number of columns of X: one per bit."""
+        return self.bits
+
+    def encode(self, values: pd.Series, place: Place) -> np.ndarray:
+        """Return n x bits zeros and ones."""
+        return np.unpackbits(self.encode_packed(values, place), axis=1, bitorder="little").astype(np.float64)
+
+    def encode_packed(self, values: pd.Series, place: Place) -> np.ndarray:
+        """Return n x (bits / 8) bytes, the first bit the lowest."""
+        return packed_fingerprints(values, place, self.radius, self.bits)
+
+    def decode(self, codes: np.ndarray) -> np.ndarray:
+        """Refuse: many molecules share a fingerprint, and most fingerprints have none."""
+        raise InputError(f"column {self.name!r} holds fingerprints, and no molecule can be read off one; give a library")
+
+
 def _nearest(labels: np.ndarray, codes: np.ndarray, name: str) -> np.ndarray:
     places = np.rint(codes)
     if not ((places >= 0) & (places < len(labels))).all():
@@ -149,6 +177,8 @@ class Encoder:
                 columns.append(ContinuousColumn(name, float(values.min()), float(values.max())))
             elif kind == "categorical":
                 columns.append(CategoricalColumn(name, tuple(sorted(values.unique().tolist()))))
+            elif kind == "smiles":
+                columns.append(FingerprintColumn(name))
             else:
                 columns.append(SequenceColumn(name, kind, len(values.iloc[0])))
         return cls(tuple(columns))
@@ -175,7 +205,7 @@ class Encoder:
             InputError: the table lacks a feature, has it as another kind, or with another length.
         """
         X = np.empty((len(table), self.width))
-        numbers = np.arange(1, len(table) + 1)
+        numbers = table.before + np.arange(1, len(table) + 1)
         for column, cut in zip(self.columns, self.slices().values(), strict=True):
             kind = table.kinds.get(column.name)
             if kind != column.kind:
@@ -247,6 +277,8 @@ class Encoder:
                 columns.append(CategoricalColumn(entry["name"], tuple(entry["levels"])))
             elif entry["kind"] in ALPHABETS:
                 columns.append(SequenceColumn(entry["name"], entry["kind"], entry["length"]))
+            elif entry["kind"] == "smiles":
+                columns.append(FingerprintColumn(entry["name"], entry["radius"], entry["bits"]))
             else:
                 raise InputError(f"column {entry['name']!r} has the unknown kind {entry['kind']!r}; update beebo_scale")
         return cls(tuple(columns))

@@ -179,5 +179,6 @@ def _parts(kinds: Mapping[str, str], columns: Mapping[str, list[int]], priors: s
     parts = [continuous_kernel(continuous, priors)] if continuous else []
     parts += [exchange_kernel(categorical)] if categorical else []
     parts += [exchange_kernel(columns[name]) for name, kind in kinds.items() if kind in ("protein", "dna")]
-    parts += [TanimotoKernel(active_dims=tuple(columns[name])) for name, kind in kinds.items() if kind == "smiles"]
-    return parts
+    alone = len(kinds) == 1  # then the rows need not be copied to pick their columns
+    fingerprints = [columns[name] for name, kind in kinds.items() if kind == "smiles"]
+    return parts + [TanimotoKernel(active_dims=None if alone else tuple(own)) for own in fingerprints]

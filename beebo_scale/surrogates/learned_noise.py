@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -42,6 +43,11 @@ class LogVariance:
             return ConstantNoise(self.data.y.new_tensor(self.shift).exp())
         z = exact_posterior(self.gp, self.data)
         return LearnedNoise(scalarize(z, self.data.y.new_tensor([self.scale]), self.shift))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain types and tensors, for a file."""
+        state = {"hyperparameters": self.gp.state_dict(), "data": self.data.to_dict()}
+        return state | {"shift": self.shift, "scale": self.scale}
 
 
 def learn_noise(

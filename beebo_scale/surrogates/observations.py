@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -36,6 +37,10 @@ class Observations:
         """A subset of the inputs."""
         noise = None if self.noise is None else self.noise[rows]
         return Observations(self.X[rows], self.y[rows], noise, self.count[rows], self.scatter[rows])
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain types and tensors, for a file."""
+        return {field.name: getattr(self, field.name) for field in fields(self)}
 
 
 def merge_replicates(X: Tensor, y: Tensor, noise: Tensor | None = None) -> Observations:

@@ -21,6 +21,7 @@ from .gp import FitReport, GaussianProcess
 from .kernels import screen_kernel
 from .learned_noise import LogVariance
 from .observations import Observations
+from .packed import PackedObservations
 from .recipes import Exact, Love, Recipe, Sparse
 from .target import TargetScale
 
@@ -28,10 +29,11 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 FILE_KEY = "beebo_scale_surrogate"  # where a checkpoint, ours or Lightning's, keeps the surrogate
-FILE_FORMAT = 1
-CHUNK = 2048  # rows predicted at once
+FILE_FORMAT = 2  # 1 knew no packed rows
+CHUNK = 2048  # rows predicted at once, fewer ...
+CHUNK_NUMBERS = 2**25  # ... where k(rows, centers) would hold more numbers than this: 256 MB in float64
 RECIPES: dict[str, Callable[[dict[str, Any]], Recipe]] = {
-    "exact": lambda content: Exact(),
+    "exact": Exact.from_dict,
     "love": Love.from_dict,
     "sgpr": Sparse.from_dict,
     "svgp": Sparse.from_dict,
@@ -93,7 +95,8 @@ class Surrogate:
         """`predict` for encoded rows, p x d -> p, p."""
         posterior = self.posterior()
         with torch.no_grad():
-            chunks = [posterior.mean_and_variance(rows) for rows in track(X.split(CHUNK), "predicting")]
+            size = max(1, min(CHUNK, CHUNK_NUMBERS // len(posterior.centers)))
+            chunks = [posterior.mean_and_variance(rows) for rows in track(X.split(size), "predicting")]
         mean, variance = (torch.cat(parts) for parts in zip(*chunks, strict=True))
         return self.scale.moments(mean, variance)
 
@@ -116,8 +119,9 @@ class Surrogate:
 
     def _noise_std(self) -> float:
         """Root mean square of the noise of a new measurement over the measured inputs, in units of g(target)."""
-        chunks = [self.posterior().noise(rows) for rows in self.data.X.split(CHUNK)]
-        return float(torch.cat(chunks).mean().sqrt()) * self.scale.scale
+        rows = torch.arange(len(self.data)).split(CHUNK)
+        total = sum(float(self.posterior().noise(self.data.take(some).X).sum()) for some in rows)
+        return (total / len(self.data)) ** 0.5 * self.scale.scale
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the surrogate to one file that `load_surrogate` reads; whole or not at all.
@@ -126,7 +130,11 @@ class Surrogate:
             InputError: the path cannot be written.
         """
         check_folder(path)
-        content = {
+        atomic_write(Path(path), lambda temporary: torch.save({FILE_KEY: self.to_dict()}, temporary))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain types and tensors: what a file keeps under FILE_KEY."""
+        return {
             "format": FILE_FORMAT,
             "kind": self.kind,
             "target": self.target,
@@ -134,13 +142,12 @@ class Surrogate:
             "scale": self.scale.to_dict(),
             "priors": self.priors,
             "hyperparameters": self.gp.state_dict(),
-            "data": asdict(self.data),
+            "data": self.data.to_dict(),
             "report": asdict(self.report),
             "recipe": self.recipe.to_dict(),
             "reason": self.reason,
-            "log_variance": None if self.log_variance is None else _log_variance_to_dict(self.log_variance),
+            "log_variance": None if self.log_variance is None else self.log_variance.to_dict(),
         }
-        atomic_write(Path(path), lambda temporary: torch.save({FILE_KEY: content}, temporary))
 
 
 def new_gp(encoder: Encoder, priors: str) -> GaussianProcess:
@@ -149,7 +156,7 @@ def new_gp(encoder: Encoder, priors: str) -> GaussianProcess:
 
 
 def load_surrogate(path: str | os.PathLike[str]) -> Surrogate:
-    """Read a surrogate from a file of `Surrogate.save` (or any checkpoint that holds one).
+    """Read a surrogate from a file of `Surrogate.save` or a checkpoint of `beebo-scale fit`.
 
     Raises:
         InputError: no such file, not a surrogate, damaged, or written by a newer version.
@@ -162,7 +169,7 @@ def load_surrogate(path: str | os.PathLike[str]) -> Surrogate:
     try:
         content = torch.load(path, map_location="cpu", weights_only=True)[FILE_KEY]
         if content["format"] <= FILE_FORMAT:
-            return _surrogate_of(content)
+            return surrogate_of(content)
     except InputError:
         raise
     except Exception as error:  # what a damaged file raises has no end
@@ -170,7 +177,8 @@ def load_surrogate(path: str | os.PathLike[str]) -> Surrogate:
     raise InputError(f"{path}: format {content['format']} is newer than this version reads; update beebo_scale")
 
 
-def _surrogate_of(content: dict[str, Any]) -> Surrogate:
+def surrogate_of(content: dict[str, Any]) -> Surrogate:
+    """Inverse of `Surrogate.to_dict`."""
     encoder = Encoder.from_dict(content["encoder"])
     gp = new_gp(encoder, content["priors"])
     gp.load_state_dict(content["hyperparameters"])
@@ -181,22 +189,22 @@ def _surrogate_of(content: dict[str, Any]) -> Surrogate:
         scale=TargetScale(**content["scale"]),
         priors=content["priors"],
         gp=gp,
-        data=Observations(**content["data"]),
+        data=_observations_of(content["data"]),
         report=FitReport(**content["report"]),
         recipe=RECIPES[content["kind"]](content["recipe"]),
         reason=content["reason"],
-        log_variance=_log_variance_of(content["log_variance"], encoder, content["priors"]),
+        log_variance=log_variance_of(content["log_variance"], encoder, content["priors"]),
     )
 
 
-def _log_variance_to_dict(fitted: LogVariance) -> dict[str, Any]:
-    state = {"hyperparameters": fitted.gp.state_dict(), "data": asdict(fitted.data)}
-    return state | {"shift": fitted.shift, "scale": fitted.scale}
+def _observations_of(content: dict[str, Any]) -> Observations:
+    return PackedObservations.from_dict(content) if "packing" in content else Observations(**content)
 
 
-def _log_variance_of(content: dict[str, Any] | None, encoder: Encoder, priors: str) -> LogVariance | None:
+def log_variance_of(content: dict[str, Any] | None, encoder: Encoder, priors: str) -> LogVariance | None:
+    """Inverse of `LogVariance.to_dict`."""
     if content is None:
         return None
     gp = new_gp(encoder, priors)
     gp.load_state_dict(content["hyperparameters"])
-    return LogVariance(gp, Observations(**content["data"]), content["shift"], content["scale"])
+    return LogVariance(gp, _observations_of(content["data"]), content["shift"], content["scale"])

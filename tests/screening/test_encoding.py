@@ -104,8 +104,8 @@ def test_dict_survives_json():
     again = Encoder.from_dict(json.loads(json.dumps(encoder.to_dict(), allow_nan=False)))
     assert again == encoder
     assert torch.equal(again.encode(measured()), encoder.encode(measured()))
-    with pytest.raises(InputError, match="unknown kind 'smiles'"):
-        Encoder.from_dict({"columns": [{"name": "s", "kind": "smiles"}]})
+    with pytest.raises(InputError, match="unknown kind 'spectrum'"):
+        Encoder.from_dict({"columns": [{"name": "s", "kind": "spectrum"}]})
 
 
 def test_new_levels_have_lasting_codes_of_their_own():

@@ -1,0 +1,85 @@
+"""Encoded rows in few bytes: fingerprints as bits, letters as one byte, all other numbers as they are.
+
+325,567 molecules take 83 MB instead of 5.3 GB. Rows are unpacked by the minibatch, where they are needed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from .columns import Place
+from .encoding import Encoder, FingerprintColumn, SequenceColumn
+from .table import Table
+
+BYTES = {"bits": 1 / 8, "letters": 1, "numbers": 8}  # of one column of X
+
+
+@dataclass(frozen=True)
+class Packing:
+    """Where the columns of X lie in a packed row.
+
+    Attributes:
+        parts: (form, number of columns of X) in the order of X; a form is one of BYTES.
+    """
+
+    parts: tuple[tuple[str, int], ...]
+
+    @classmethod
+    def of(cls, encoder: Encoder) -> Packing:
+        """The packing of an encoder's rows."""
+        forms = {FingerprintColumn: "bits", SequenceColumn: "letters"}
+        return cls(tuple((forms.get(type(column), "numbers"), column.width) for column in encoder.columns))
+
+    @property
+    def size(self) -> int:
+        """Bytes in a row."""
+        return sum(width for _, width in self._sizes())
+
+    def _sizes(self) -> Iterator[tuple[str, int]]:
+        """Form and bytes of each part."""
+        return ((form, int(width * BYTES[form])) for form, width in self.parts)
+
+    def unpack(self, rows: Tensor, dtype: torch.dtype = torch.float64) -> Tensor:
+        """Packed rows, n x bytes uint8, to X, n x d."""
+        pieces = []
+        for (form, size), piece in zip(self._sizes(), rows.split([s for _, s in self._sizes()], dim=-1), strict=True):
+            if form == "bits":
+                shifts = torch.arange(8, dtype=torch.uint8, device=rows.device)
+                pieces.append((piece.unsqueeze(-1) >> shifts & 1).reshape(len(rows), 8 * size).to(dtype))
+            elif form == "letters":
+                pieces.append(piece.to(dtype))
+            else:
+                pieces.append(piece.contiguous().view(torch.float64).to(dtype))
+        return torch.cat(pieces, dim=-1)
+
+
+def pack(encoder: Encoder, table: Table, numbers: np.ndarray) -> np.ndarray:
+    """The packed rows of a table; no n x d array is made.
+
+    Args:
+        encoder: of the columns.
+        table: n rows.
+        numbers: n row numbers in the file, for messages.
+
+    Returns:
+        n x bytes uint8; equal rows have equal bytes.
+
+    Raises:
+        InputError: a value that the encoder cannot encode.
+    """
+    pieces = []
+    for column in encoder.columns:
+        values, place = table.frame[column.name], Place(table.source, column.name, numbers)
+        if isinstance(column, FingerprintColumn):
+            pieces.append(column.encode_packed(values, place))
+        elif isinstance(column, SequenceColumn):
+            pieces.append(column.encode(values, place).astype(np.uint8))
+        else:
+            codes = column.encode(values, place) + 0.0  # so that -0.0 and 0.0 have the same bytes
+            pieces.append(np.ascontiguousarray(codes, dtype=np.float64).view(np.uint8).reshape(len(table), -1))
+    return np.concatenate(pieces, axis=1)
