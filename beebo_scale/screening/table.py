@@ -32,6 +32,7 @@ class Table:
         y: n float64, the target in its own units; None for a library.
         noise_variance: n float64, the known variance of each target, in its squared units; None if unknown.
         dropped: number of rows left out because their target was missing.
+        before: number of rows that stand before the first one in the source, for a piece of it.
     """
 
     frame: pd.DataFrame
@@ -42,6 +43,7 @@ class Table:
     y: np.ndarray | None = None
     noise_variance: np.ndarray | None = None
     dropped: int = 0
+    before: int = 0
 
     def __len__(self) -> int:
         return len(self.frame)
@@ -84,7 +86,7 @@ def read_table(
     file = open_source(source)
     roles = {"target": target, "id": id, "noise variance": noise_variance}
     used = {role: file.require(name, role) for role, name in roles.items() if name is not None}
-    wanted = _wanted_kinds(file, features, used)
+    wanted = wanted_kinds(file, features, used)
     raw = file.load(list(dict.fromkeys([*used.values(), *wanted])))
     y = _target(file.name, raw[target], target)
     rows = np.flatnonzero(~np.isnan(y))
@@ -93,7 +95,9 @@ def read_table(
     noise = None
     if noise_variance is not None:
         noise = _noise(raw[noise_variance], Place(file.name, noise_variance, rows + 1))
-    frame, kinds = _feature_frame(file, raw, wanted, id, rows + 1)
+    frame, kinds = feature_frame(file, raw, wanted, id, rows + 1)
+    if id is not None:
+        _check_ids(frame[id], Place(file.name, id, rows + 1))
     return Table(frame, kinds, id, file.name, target, y, noise, dropped)
 
 
@@ -112,15 +116,18 @@ def read_library(
     """
     file = open_source(source)
     used = {} if id is None else {"id": file.require(id, "id")}
-    wanted = _wanted_kinds(file, kinds, used)
+    wanted = wanted_kinds(file, kinds, used)
     raw = file.load(list(dict.fromkeys([*used.values(), *wanted])))
     if not len(raw):
         raise InputError(f"{file.name} has a header but no rows; a library needs at least one candidate")
-    frame, found = _feature_frame(file, raw, wanted, id, np.arange(1, len(raw) + 1))
+    numbers = np.arange(1, len(raw) + 1)
+    frame, found = feature_frame(file, raw, wanted, id, numbers)
+    if id is not None:
+        _check_ids(frame[id], Place(file.name, id, numbers))
     return Table(frame, found, id, file.name)
 
 
-def _wanted_kinds(
+def wanted_kinds(
     file: Source, features: Mapping[str, str | None] | Iterable[str] | None, used: dict[str, str]
 ) -> dict[str, str | None]:
     """Resolve the three ways to name features into column -> kind, None where it is to be inferred."""
@@ -193,7 +200,7 @@ def _noise(values: pd.Series, place: Place) -> np.ndarray:
     return noise
 
 
-def _feature_frame(
+def feature_frame(
     file: Source, raw: pd.DataFrame, wanted: dict[str, str | None], id: str | None, numbers: np.ndarray
 ) -> tuple[pd.DataFrame, dict[str, str]]:
     """Convert the features and put the id first; `numbers` are the n row numbers in the file."""
@@ -208,8 +215,6 @@ def _feature_frame(
         check_scalars(raw[name], place)
         kinds[name] = kind or ("continuous" if is_numeric(raw[name], file.typed) else "categorical")
         columns[name] = convert(raw[name], kinds[name], place)
-    if id is not None:
-        _check_ids(columns[id], Place(file.name, id, numbers))
     return pd.DataFrame(columns), kinds
 
 
