@@ -1,4 +1,4 @@
-"""The down-root R (n x r) of a posterior: what it does to matrices, in two ways of keeping it."""
+"""The down-root R (n x r) of a posterior: what it does to matrices, in three ways of keeping it."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Any, Protocol
 
 import torch
 from torch import Tensor
+from torch.autograd.function import once_differentiable
 
 
 class Root(Protocol):
@@ -118,6 +119,78 @@ class CholeskyRoot:
     def to(self, *args: Any, **kwargs: Any) -> CholeskyRoot:
         """The same root with another dtype or on another device."""
         return CholeskyRoot(self.L.to(*args, **kwargs))
+
+
+@dataclass(frozen=True)
+class BlockRoot:
+    """R = L^-T with the lower triangle L kept as rows of blocks: half the memory of a square, and extended in place.
+
+    Attributes:
+        rows: row i of blocks, b_i x (b_1 + ... + b_i): what stands left of the diagonal block, and that block. Their
+            number format may be float32 to save memory; results have the format of the arguments.
+    """
+
+    rows: tuple[Tensor, ...] = ()
+
+    @property
+    def rank(self) -> int:
+        """Number of columns r = n."""
+        return self.rows[-1].shape[-1] if self.rows else 0
+
+    def features(self, K: Tensor) -> Tensor:
+        """K L^-T by forward substitution."""
+        return _Substitution.apply(K, self.rows)
+
+    def expand(self, B: Tensor) -> Tensor:
+        """L^-T B by back substitution."""
+        return _substitute_back(B.mT, self.rows).mT
+
+    def extend(self, B: Tensor, L: Tensor) -> BlockRoot:
+        """One more row of blocks, [B, L], in the number format of the others; nothing is copied."""
+        row = torch.cat([B, L], dim=-1)
+        return BlockRoot((*self.rows, row.to(self.rows[0].dtype) if self.rows else row))
+
+    def join(self, columns: Tensor) -> DenseRoot:
+        """[L^-T, columns], no longer triangular."""
+        return DenseRoot(self.expand(torch.eye(self.rank, dtype=columns.dtype, device=columns.device))).join(columns)
+
+    def scaled(self, c: float) -> BlockRoot:
+        """C R = (L / c)^-T, c above zero."""
+        return BlockRoot(tuple(row / c for row in self.rows))
+
+    def to(self, *args: Any, **kwargs: Any) -> BlockRoot:
+        """The same root with another dtype or on another device."""
+        return BlockRoot(tuple(row.to(*args, **kwargs) for row in self.rows))
+
+
+class _Substitution(torch.autograd.Function):
+    """K L^-T for K (p x n), L in rows of blocks; the gradient in K is that of the result times L^-1."""
+
+    @staticmethod
+    def forward(ctx: Any, K: Tensor, rows: tuple[Tensor, ...]) -> Tensor:
+        ctx.rows = rows
+        F = K.to(rows[0].dtype, copy=True) if rows else K.clone()
+        for row in rows:
+            known, end = row.shape[-1] - len(row), row.shape[-1]
+            new = F[:, known:end].addmm_(F[:, :known], row[:, :known].mT, alpha=-1)
+            new.copy_(torch.linalg.solve_triangular(row[:, known:].mT, new, upper=True, left=False))
+        return F.to(K.dtype)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
+        return _substitute_back(grad, ctx.rows), None
+
+
+def _substitute_back(B: Tensor, rows: tuple[Tensor, ...]) -> Tensor:
+    """B L^-1 for B (p x n)."""
+    F = B.to(rows[0].dtype, copy=True) if rows else B.clone()
+    for row in reversed(rows):
+        known, end = row.shape[-1] - len(row), row.shape[-1]
+        new = F[:, known:end]
+        new.copy_(torch.linalg.solve_triangular(row[:, known:], new, upper=False, left=False))
+        F[:, :known].addmm_(new, row[:, :known], alpha=-1)
+    return F.to(B.dtype)
 
 
 def spanning_columns(root: Root, W: Tensor, KW: Tensor) -> Tensor:

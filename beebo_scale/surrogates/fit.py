@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import torch
@@ -13,7 +13,8 @@ from ..errors import InputError
 from ..posterior import Posterior
 from ..progress import track
 from ..screening import Encoder, Table
-from .gp import FitReport, GaussianProcess, fit_hyperparameters
+from .exact import BLOCK
+from .gp import FitReport, GaussianProcess
 from .inducing import select_inducing_points
 from .kernels import PRIORS
 from .learned_noise import learn_noise
@@ -21,13 +22,15 @@ from .love import LoveOptions, love_posterior
 from .observations import Observations, merge_replicates
 from .rank import free_memory
 from .recipes import Exact, Love, Recipe, Sparse
+from .search import find_hyperparameters, limits
 from .sgpr import fit_sgpr, sgpr_posterior
 from .surrogate import Surrogate, new_gp
 from .svgp import SVGP, fit_svgp
 from .target import TargetScale
 
 KINDS = ("auto", "exact", "love", "sgpr", "svgp")
-EXACT_COPIES = 3  # n x n matrices alive while the exact posterior is built
+EXACT_ROWS = 60_000  # beyond, the n^3 / 3 products of the exact factor take more than half an hour on a few cores
+KERNEL_COPIES = 3  # of a block of rows of k(Z, Z), alive at once
 LOVE_ROWS = 50_000  # beyond, one epoch of SVGP is cheaper than the products of LOVE with the n x n matrix
 
 
@@ -39,11 +42,14 @@ class Approximation:
         rank: of LOVE, a number, or "auto" for one whose estimated error of the information gain is at most 5 %.
         inducing_points: of SGPR and SVGP, at most.
         epochs: of SVGP.
+        factor: number format of the exact factor; "auto" is float64 if the triangle fits into the free memory, else
+            float32, which leaves about 1e-6 of the prior in the variance and nothing in the mean.
     """
 
     rank: int | Literal["auto"] = "auto"
     inducing_points: int = 512
     epochs: int = 20
+    factor: Literal["auto", "float64", "float32"] = "auto"
 
 
 def fit(
@@ -66,8 +72,8 @@ def fit(
     Args:
         table: from `read_table`.
         kind: "exact"; "love" (hyperparameters from `fit_rows` rows, a root of low rank over all); "sgpr" or "svgp"
-            (inducing points); or "auto": exact as long as one n x n matrix fits into the free memory, see
-            `choose_kind`.
+            (inducing points); or "auto": exact as long as half of an n x n matrix fits into the free memory and can
+            be factored in half an hour, see `choose_kind`.
         transform: of the target, "auto", "none" or "sqrt"; see `TargetScale`.
         priors: of the hyperparameters, "botorch" (today's defaults) or "paper" (those of the BEEBO paper).
         warm_start: an earlier surrogate over the same columns, whose hyperparameters the fit starts from.
@@ -93,24 +99,33 @@ def fit(
     generator = torch.Generator().manual_seed(seed)
     some = data.take(torch.randperm(len(data), generator=generator)[:fit_rows].sort().values)
     with track(None, "fitting the surrogate") as bar:
-        report = fit_hyperparameters(gp, some, maxiter, on_step=bar.update)
+        fresh = None if warm_start is None else new_gp(encoder, priors)
+        report = find_hyperparameters(gp, some, maxiter, bar.update, fresh)
         log_variance = None
         if data.noise is not None:
             log_variance = learn_noise(new_gp(encoder, priors), some, maxiter, on_step=bar.update)
         request = _Request(gp, data, approximation or Approximation(), encoder, report, maxiter, seed, bar.update)
-        recipe, report = BUILDERS[kind](request)
+        recipe, last = BUILDERS[kind](request)
+    report = replace(last, starts=report.starts, limits=limits(gp, data))
     return Surrogate(kind, str(table.target), encoder, scale, priors, gp, data, report, recipe, log_variance, reason)
 
 
 def choose_kind(n: int, memory: int) -> tuple[str, str]:
     """The kind for n distinct inputs and so many bytes of memory, and why."""
-    needed = EXACT_COPIES * 8 * n**2
+    needed = _triangle(n, 8 if _triangle(n, 8) <= memory else 4)
     sizes = f"{n:,} distinct inputs; the exact surrogate takes {needed / 2**30:.1f} of {memory / 2**30:.1f} GB"
-    if needed <= memory:
+    if needed <= memory and n <= EXACT_ROWS:
         return "exact", sizes
+    if needed <= memory:
+        sizes = f"{n:,} distinct inputs; the exact surrogate would take long beyond {EXACT_ROWS:,}"
     if n <= LOVE_ROWS:
         return "love", f"{sizes}, LOVE a root of low rank"
     return "svgp", f"{sizes}, and LOVE is for up to {LOVE_ROWS:,}"
+
+
+def _triangle(n: int, itemsize: int) -> int:
+    """Bytes of the exact factor, half of n x n numbers, and of the rows of the kernel beside it."""
+    return itemsize * n**2 // 2 + 8 * KERNEL_COPIES * BLOCK * n
 
 
 @dataclass(frozen=True)
@@ -128,7 +143,11 @@ class _Request:
 
 
 def _exact(request: _Request) -> tuple[Recipe, FitReport]:
-    return Exact(), request.report
+    factor = request.size.factor
+    if factor == "auto":
+        data = request.data
+        factor = "float64" if _triangle(len(data), 8) <= free_memory(data.X.device) else "float32"
+    return Exact(factor), request.report
 
 
 def _love(request: _Request) -> tuple[Recipe, FitReport]:

@@ -18,11 +18,11 @@ from gpytorch.means import ConstantMean
 from gpytorch.priors import GammaPrior, LogNormalPrior
 from torch import Tensor
 
-from ..posterior import Noise, Posterior, gram
+from ..posterior import Noise, Posterior
 from .exact import condition_exactly
 from .noise import ConstantNoise, TaskNoise
 from .observations import Observations
-from .stationary import freeze
+from .stationary import freeze, live_gram
 
 NOISE_FLOOR = 1e-4  # of a standardised target, as in botorch
 
@@ -78,12 +78,26 @@ class FitReport:
         iterations: L-BFGS iterations.
         converged: False if the iteration limit came first.
         log_likelihood: log marginal likelihood of those rows at the end (standardised units).
+        starts: how many starts were tried.
+        limits: where hyperparameters stopped that could not go on, in words; none if the fit ended well.
     """
 
     rows: int
     iterations: int
     converged: bool
     log_likelihood: float
+    starts: int = 1
+    limits: tuple[str, ...] = ()
+
+    @property
+    def warning(self) -> str:
+        """What a user should know of the fit in one line; empty if all is well."""
+        if not self.limits:
+            return ""
+        return (
+            f"the fit stopped at a limit, also from {self.starts} starts ({'; '.join(self.limits)}): look at the "
+            "predicted uncertainty before you trust it"
+        )
 
 
 def log_marginal_likelihood(gp: GaussianProcess, data: Observations) -> Tensor:
@@ -93,7 +107,7 @@ def log_marginal_likelihood(gp: GaussianProcess, data: Observations) -> Tensor:
     factor, and no n x n graph beyond the kernel's own.
     """
     noise = gp.noise_of(data)  # n
-    A = gram(gp.kernel, data.X, data.X) + torch.diag_embed(noise)  # n x n
+    A = live_gram(gp.kernel, data.X, data.X) + torch.diag_embed(noise)  # n x n
     residual = data.y - gp.mean(data.X)  # n
     with torch.no_grad():
         L = torch.linalg.cholesky(A)
@@ -146,7 +160,9 @@ def fit_hyperparameters(
     return FitReport(len(data), int(result.step or 0), result.status.name == "SUCCESS", final)
 
 
-def exact_posterior(gp: GaussianProcess, data: Observations, noise: Noise | None = None) -> Posterior:
+def exact_posterior(
+    gp: GaussianProcess, data: Observations, noise: Noise | None = None, dtype: torch.dtype | None = None
+) -> Posterior:
     """The exact posterior of `gp` given the observations.
 
     Args:
@@ -154,10 +170,11 @@ def exact_posterior(gp: GaussianProcess, data: Observations, noise: Noise | None
         data: n observations.
         noise: of a new measurement; None takes sigma^2 (of its task), or where variances were known for each row,
             the mean of those of single measurements.
+        dtype: number format of the triangular factor, see `condition_exactly`.
     """
     gp = copy.deepcopy(gp).requires_grad_(False)
     noise = own_noise(gp, data) if noise is None else noise
-    return condition_exactly(freeze(gp.kernel), gp.mean, data.X, data.y, gp.noise_of(data), noise)
+    return condition_exactly(freeze(gp.kernel), gp.mean, data.X, data.y, gp.noise_of(data), noise, dtype=dtype)
 
 
 def own_noise(gp: GaussianProcess, data: Observations) -> Noise:

@@ -113,7 +113,8 @@ class Surrogate:
             "noise_std": self._noise_std(),
             "noise_std_of": "square root of target" if self.scale.transform == "sqrt" else "target",
             "reason": self.reason,
-            "fit": asdict(self.report),
+            "fit": asdict(self.report) | {"limits": list(self.report.limits)},
+            "warning": self.report.warning,
             **self.recipe.summary(),
         }
 
