@@ -110,7 +110,7 @@ def run(options: argparse.Namespace, name: str, split: int, kind: str) -> dict[s
         surrogate = bs.fit(table, kind, transform="none", warm_start=first, maxiter=WARM_ITERATIONS, approximation=size)
     posterior = surrogate.posterior()
     seconds = before + time.perf_counter() - start
-    X, y = surrogate.encoder.encode(bs.read_library(test, features)), torch.from_numpy(test["y"].to_numpy())
+    X, y = surrogate.encoder.encode(bs.read_library(test, features)), torch.tensor(test["y"].to_numpy())
     figures: dict[str, Any] = {"rows": len(train), "distinct": len(surrogate.data), "d": len(features)}
     figures |= {"fit_seconds": seconds, **score(posterior, surrogate, X, y)}
     figures["peak_gb"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
