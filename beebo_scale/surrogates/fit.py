@@ -22,6 +22,7 @@ from .love import LoveOptions, love_posterior
 from .observations import Observations, merge_replicates
 from .rank import free_memory
 from .recipes import Exact, Love, Recipe, Sparse
+from .reference import sparse_gain_error
 from .search import find_hyperparameters, limits
 from .sgpr import fit_sgpr, sgpr_posterior
 from .surrogate import Surrogate, new_gp
@@ -151,32 +152,38 @@ def _exact(request: _Request) -> tuple[Recipe, FitReport]:
 
 
 def _love(request: _Request) -> tuple[Recipe, FitReport]:
-    slices, kinds = request.encoder.slices(), request.encoder.kinds
-    continuous = [i for name, s in slices.items() if kinds[name] == "continuous" for i in range(s.start, s.stop)]
     options = LoveOptions(rank=request.size.rank, seed=request.seed)
-    posterior, report = love_posterior(request.gp, request.data, options, continuous=continuous)
+    posterior, report = love_posterior(request.gp, request.data, options, continuous=_continuous(request.encoder))
     return Love(_root(posterior), posterior.weights, report), request.report
 
 
 def _sgpr(request: _Request) -> tuple[Recipe, FitReport]:
     Z = _inducing_points(request)
     report = fit_sgpr(request.gp, Z, request.data, request.maxiter, request.on_step)
-    return _sparse(sgpr_posterior(request.gp, Z, request.data)), report
+    return _sparse(request, sgpr_posterior(request.gp, Z, request.data)), report
 
 
 def _svgp(request: _Request) -> tuple[Recipe, FitReport]:
     model = SVGP(request.gp, _inducing_points(request), len(request.data))
     batch = min(4096, len(request.data))
     report = fit_svgp(model, request.data, request.size.epochs, batch, seed=request.seed, on_step=request.on_step)
-    return _sparse(model.posterior()), report
+    return _sparse(request, model.posterior()), report
 
 
 def _inducing_points(request: _Request) -> Tensor:
     return select_inducing_points(request.gp.kernel, request.data.X, request.size.inducing_points, request.seed)
 
 
-def _sparse(posterior: Posterior) -> Sparse:
-    return Sparse(posterior.centers, _root(posterior), posterior.weights)
+def _sparse(request: _Request, posterior: Posterior) -> Sparse:
+    columns = _continuous(request.encoder)
+    error, reference = sparse_gain_error(posterior, request.gp, request.data, columns, request.seed)
+    return Sparse(posterior.centers, _root(posterior), posterior.weights, error, reference)
+
+
+def _continuous(encoder: Encoder) -> list[int]:
+    """Encoded columns that hold numbers of which any in between makes sense."""
+    slices, kinds = encoder.slices(), encoder.kinds
+    return [i for name, s in slices.items() if kinds[name] == "continuous" for i in range(s.start, s.stop)]
 
 
 def _root(posterior: Posterior) -> Tensor:

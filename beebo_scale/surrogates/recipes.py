@@ -110,23 +110,28 @@ class Sparse:
         Z: m x d.
         R: m x r.
         weights: alpha, m.
+        error: of I on probe batches, relative to a reference; None in files of earlier versions.
+        reference: what that is, in words.
     """
 
     Z: Tensor
     R: Tensor
     weights: Tensor
+    error: float | None = None
+    reference: str = ""
 
     def posterior(self, gp: GaussianProcess, data: Observations, noise: Noise | None) -> Posterior:
         """The model's own posterior: its C is what it is, so there is nothing to adapt."""
         return _assemble(gp, data, noise, self.Z, self.weights, self.R)
 
     def summary(self) -> dict[str, Any]:
-        """Number of inducing points; against the exact posterior the error of I is not known."""
-        return {"inducing_points": len(self.Z), "information_gain_error": None}
+        """Number of inducing points, and how wrong I is beside which reference (see `sparse_gain_error`)."""
+        size = {"inducing_points": len(self.Z)}
+        return size | {"information_gain_error": self.error, "information_gain_error_beside": self.reference}
 
     def to_dict(self) -> dict[str, Any]:
-        """Tensors."""
-        return {"Z": self.Z, "R": self.R, "weights": self.weights}
+        """Tensors and what is known of the error."""
+        return dict(vars(self))
 
     @classmethod
     def from_dict(cls, content: dict[str, Any]) -> Sparse:
