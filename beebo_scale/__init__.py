@@ -18,8 +18,15 @@ from .proposal import BoxSearch as BoxSearch
 from .proposal import propose as propose
 from .screening import Batch as Batch
 from .screening import Table as Table
+from .screening import b_score as b_score
+from .screening import draw_plate as draw_plate
+from .screening import noise_from_counts as noise_from_counts
+from .screening import outliers as outliers
+from .screening import percent_of_control as percent_of_control
+from .screening import plate_map as plate_map
 from .screening import read_library as read_library
 from .screening import read_table as read_table
+from .screening import robust_z as robust_z
 from .surrogates import Approximation as Approximation
 from .surrogates import Surrogate as Surrogate
 from .surrogates import fit as fit
