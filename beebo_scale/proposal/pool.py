@@ -1,19 +1,16 @@
-r"""Certified greedy choice from a library.
+r"""Lazy greedy choice among rows.
 
 With the mean energy, adding row x to the batch S raises a(S) by
 
     gain(x | S) = mean(x) + T/2 log(1 + v(x | S) / sigma^2(x)),
 
-and v(x | S) only shrinks as S grows. A gain computed for a smaller S therefore stays an upper bound for ever. So:
-score every row once with S empty, keep a shortlist of the best, run greedy over the shortlist and re-evaluate only
-rows whose stale bound could still win. If the last accepted gain is above the best score that was left out, no row
-outside the shortlist could have been chosen at any step: the batch is the greedy batch over the whole library.
+and v(x | S) only shrinks as S grows. A gain computed for a smaller S therefore stays an upper bound for ever, and only
+rows whose stale bound could still win are evaluated again. `stream` makes of this a certified choice from a library.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 import torch
 from torch import Tensor
@@ -21,29 +18,13 @@ from torch import Tensor
 from ..information import marginal_gain
 from ..posterior import Posterior
 from ..progress import track
+from .eligible import known as known
 
-CHUNK = 2048  # rows scored at once: k(x, Z) of a chunk fits in the cache of a processor
+CHUNK = 1024  # rows scored at once: k(x, Z) of a chunk fits in the cache of a processor
 BLOCK = 64  # stale rows re-evaluated at once
+SPAN = 64  # ... together with others that are so many points ahead of them
 SHORTLIST = 50  # rows kept for each point of the batch
-
-
-@dataclass(frozen=True)
-class Choice:
-    """Rows chosen from a library.
-
-    Attributes:
-        index: q rows of the library, in the order of choice.
-        gain: q marginal gains, in the units of the posterior's mean; they never rise.
-        certified: the batch is the greedy batch over all eligible rows.
-        best_left_out: the best score outside the shortlist, -inf if nothing was left out.
-        shortlist: rows in the shortlist.
-    """
-
-    index: Tensor
-    gain: Tensor
-    certified: bool
-    best_left_out: float
-    shortlist: int
+CACHE = 1 << 30  # bytes for features and columns of the rows most likely to be chosen
 
 
 def score(posterior: Posterior, X: Tensor, T: float, sign: float = 1.0) -> Tensor:
@@ -59,9 +40,8 @@ def score(posterior: Posterior, X: Tensor, T: float, sign: float = 1.0) -> Tenso
         p.
     """
     scores = X.new_empty(len(X))
-    chunks = range(0, len(X), CHUNK)
     with torch.no_grad():
-        for start in track(chunks, "scoring the library"):
+        for start in range(0, len(X), CHUNK):
             rows = X[start : start + CHUNK].to(posterior.centers)
             scores[start : start + CHUNK] = _first_gain(posterior, rows, T, sign).to(scores)
     return scores
@@ -72,42 +52,6 @@ def _first_gain(posterior: Posterior, X: Tensor, T: float, sign: float) -> Tenso
         return sign * posterior.mean(X)
     mean, variance = posterior.mean_and_variance(X)
     return sign * mean + T * marginal_gain(variance, posterior.noise(X))
-
-
-def choose(
-    posterior: Posterior, X: Tensor, q: int, temperature: float, eligible: Tensor | None = None, maximize: bool = True
-) -> Choice:
-    """The greedy batch of q rows over a library in memory, certified.
-
-    Args:
-        posterior: of the surrogate.
-        X: p x d library.
-        q: batch size.
-        temperature: T'.
-        eligible: p booleans, the rows that may be chosen; all if None.
-        maximize: False if small values of the target are good.
-
-    Raises:
-        ValueError: fewer eligible rows than q.
-    """
-    T = temperature * math.sqrt(posterior.amplitude)
-    sign = 1.0 if maximize else -1.0
-    scores = score(posterior, X, T, sign)
-    if eligible is not None:
-        scores = scores.masked_fill(~eligible, -math.inf)
-    available = int((scores > -math.inf).sum())
-    if not 0 < q <= available:
-        raise ValueError(f"q = {q} rows asked for, {available} can be chosen")
-    order = scores.argsort(descending=True, stable=True)[:available]  # ties go to the lowest row
-    size = SHORTLIST * q
-    while True:
-        kept = order[:size].sort().values
-        best_left_out = float(scores[order[size]]) if size < available else -math.inf
-        chosen, gain = greedy(posterior, X[kept].to(posterior.centers), q, T, sign)
-        certified = float(gain[-1]) > best_left_out
-        if certified or size >= available:
-            return Choice(kept[chosen.cpu()], gain, certified, best_left_out, len(kept))
-        size *= 4
 
 
 def greedy(posterior: Posterior, X: Tensor, q: int, T: float, sign: float = 1.0) -> tuple[Tensor, Tensor]:
@@ -123,72 +67,175 @@ def greedy(posterior: Posterior, X: Tensor, q: int, T: float, sign: float = 1.0)
     Returns:
         Chosen rows (q, in order of choice) and their gains (q, never rising). Equal gains go to the lowest row.
     """
-    with torch.no_grad():
-        state = _Conditioned(posterior, X, q, T, sign)
-        chosen = [state.accept() for _ in track(range(q), "choosing the batch")]
-    index = torch.tensor([row for row, _ in chosen])
-    return index, torch.tensor([gain for _, gain in chosen], dtype=torch.float64)
+    state = Greedy(posterior, q, T, sign)
+    state.add(X)
+    for _ in track(range(q), "choosing the batch"):
+        row, _ = state.best()
+        state.accept(row)
+    return torch.tensor(state.chosen), torch.tensor(state.gains, dtype=torch.float64)
 
 
-class _Conditioned:
-    """Rows with their posterior given the points chosen so far, brought up to date only where it matters.
+class Greedy:
+    """A greedy choice under way, over rows that may still be added.
 
     The rows' covariance with the chosen points S is kept as columns of a partial Cholesky factor of C + Sigma:
-    l(x) = L_S^-1 (C(S, x)), so that v(x | S) = v(x) - l(x)' l(x). A row of age a knows the first a columns.
+    l(x) = L_S^-1 C(S, x), so that v(x | S) = v(x) - l(x)' l(x). A row of age a knows the first a columns.
+
+    Features and columns are held only for the M rows with the largest bounds, M = CACHE / (8 (q + r)) but at least
+    2 q; where another row's bound is the largest, the M are chosen anew and the rows that come in start at age 0. That
+    costs time but changes nothing. Memory: 8 M (q + r) + 8 q (q + r) + 8 K (d + 3) bytes.
+
+    Args:
+        posterior: of the surrogate.
+        q: most points to choose.
+        T: scaled temperature.
+        sign: -1 where small targets are good.
     """
 
-    def __init__(self, posterior: Posterior, X: Tensor, q: int, T: float, sign: float) -> None:
-        self.posterior, self.X, self.T = posterior, X, T
-        chunks = [posterior.mean_variance_and_features(rows) for rows in X.split(CHUNK)]
-        mean, self.prior_variance, self.F = (torch.cat(parts) for parts in zip(*chunks, strict=True))  # K, K, K x r
-        self.mean = sign * mean
-        self.noise = posterior.noise(X)  # K
-        self.columns = X.new_zeros(len(X), q)  # K x q, l(x) in rows
-        self.age = torch.zeros(len(X), dtype=torch.long, device=X.device)
-        self.bound = self.mean + T * marginal_gain(self.prior_variance, self.noise)  # K
-        self.L = X.new_zeros(q, q)
+    def __init__(self, posterior: Posterior, q: int, T: float, sign: float = 1.0) -> None:
+        self.posterior, self.T, self.sign = posterior, T, sign
         self.chosen: list[int] = []
+        self.gains: list[float] = []
+        empty = posterior.centers.new_empty
+        self.X = empty(0, posterior.centers.shape[-1])  # K x d
+        self.bound = empty(0)  # K
+        self.number = torch.empty(0, dtype=torch.long, device=posterior.device)  # K, equal gains go to the lowest
+        self.slot = torch.empty(0, dtype=torch.long, device=posterior.device)  # K, place in the cache or -1
+        self.outside = -math.inf  # largest bound of a row that is not in the cache
+        self.L = empty(q, q)
+        self.S = empty(q, self.X.shape[-1])  # the chosen points ...
+        self.F_S = empty(q, posterior.rank)  # ... and their features
+        self.capacity = max(2 * q + BLOCK, CACHE // (8 * (q + posterior.rank)))
+        self.cache = _Cache(posterior, q)
 
-    def accept(self) -> tuple[int, float]:
-        """Choose the row with the largest gain given the rows chosen before."""
+    def __len__(self) -> int:
+        return len(self.chosen)
+
+    def add(self, X: Tensor, bound: Tensor | None = None, number: Tensor | None = None) -> None:
+        """Let more rows take part.
+
+        Args:
+            X: p x d.
+            bound: p upper bounds of their gains, if known.
+            number: p whole numbers that rank equal gains, the lowest first; None takes the order of coming.
+        """
+        old = len(self.X)
+        X = X.to(self.posterior.centers)
+        self.X = torch.cat([self.X, X.reshape(-1, X.shape[-1])]) if old else X
+        bound = X.new_full((len(X),), math.inf) if bound is None else bound.to(X)
+        number = torch.arange(old, old + len(X)) if number is None else number
+        self.bound = torch.cat([self.bound, bound])
+        self.number = torch.cat([self.number, number.to(self.number)])
+        self.slot = torch.cat([self.slot, self.slot.new_full((len(X),), -1)])
+        self._look_outside()
+
+    def remove(self, rows: Tensor) -> None:
+        """Take rows (K booleans) out of the choice for good."""
+        self.bound.masked_fill_(rows, -math.inf)
+        self._look_outside()
+
+    def best(self) -> tuple[int, float]:
+        """The row with the largest gain given those chosen, and that gain; -1 and -inf if there is none."""
+        loaded = False
+        with torch.no_grad():
+            while True:
+                bounds = self.bound[self.cache.rows]  # M
+                top = float(bounds.max()) if len(bounds) else -math.inf
+                if self.outside > top or (self.outside == top > -math.inf and not loaded):
+                    self._load()
+                    loaded = True
+                    continue
+                if top == -math.inf:
+                    return -1, top
+                ties = (bounds == top).nonzero().squeeze(-1)
+                best = ties[self.number[self.cache.rows[ties]].argmin()]
+                if int(self.cache.age[best]) == len(self.chosen):
+                    return int(self.cache.rows[best]), top
+                block = bounds.topk(min(BLOCK, len(bounds))).indices
+                self._refresh(torch.unique(torch.cat([block, best.reshape(1)])))
+
+    def accept(self, row: int) -> None:
+        """Choose the row that `best` has just named."""
+        t, place = len(self.chosen), int(self.slot[row])
+        self.L[t, :t] = self.cache.columns[place, :t]
+        self.L[t, t] = (self.cache.variance_given(slice(place, place + 1), t) + self.cache.noise[place]).sqrt()
+        self.S[t], self.F_S[t] = self.X[row], self.cache.F[place]
+        self.chosen.append(row)
+        self.gains.append(float(self.bound[row]))
+        self.bound[row] = -math.inf
+
+    def _look_outside(self) -> None:
+        absent = self.bound[self.slot < 0]
+        self.outside = float(absent.max()) if len(absent) else -math.inf
+
+    def _load(self) -> None:
+        """Bring the rows with the largest bounds into the cache."""
+        wanted = self.bound.argsort(descending=True, stable=True)[: self.capacity]
+        wanted = wanted[self.bound[wanted] > -math.inf]
+        new = wanted[self.slot[wanted] < 0].sort().values
+        keep = torch.zeros_like(self.slot, dtype=torch.bool)
+        keep[wanted] = True
+        free = (~keep[self.cache.rows]).nonzero().squeeze(-1)[: len(new)]
+        self.slot[self.cache.rows[free]] = -1
+        grown = torch.arange(len(self.cache.rows), len(self.cache.rows) + len(new) - len(free), device=free.device)
+        places = torch.cat([free, grown])
+        self.cache.grow(len(grown))
+        self.slot[new] = places
+        for rows, at in zip(new.split(CHUNK), places.split(CHUNK), strict=True):
+            first = self.cache.fill(at, rows, self.X[rows], self.T, self.sign)
+            self.bound[rows] = first if not self.chosen else torch.minimum(self.bound[rows], first)
+        self._look_outside()
+
+    def _refresh(self, places: Tensor) -> None:
+        """Bring rows in the cache up to the points chosen so far, those of like age together."""
         t = len(self.chosen)
-        while True:
-            best = int((self.bound == self.bound.max()).nonzero()[0])  # the lowest of equals
-            if self.age[best] == t:
-                break
-            block = self.bound.topk(min(BLOCK, len(self.bound) - t)).indices  # never a row chosen before
-            self._refresh(torch.unique(torch.cat([block, block.new_tensor([best])])))
-        gain = float(self.bound[best])
-        self.L[t, :t] = self.columns[best, :t]
-        self.L[t, t] = (self._variance(self.columns[best], best) + self.noise[best]).sqrt()
-        self.chosen.append(best)
-        self.bound[best] = -math.inf
-        return best, gain
+        alive = self.bound[self.cache.rows[places]] > -math.inf  # no row that was chosen or removed
+        places = places[alive & (self.cache.age[places] < t)]
+        while len(places):
+            age = self.cache.age[places]
+            near = age <= age.min() + SPAN
+            self._bring(places[near], int(age.min()))
+            places = places[~near]
 
-    def _refresh(self, rows: Tensor) -> None:
-        """Bring rows up to the points chosen so far: the missing columns of l, then the bounds."""
-        t, a = len(self.chosen), int(self.age[rows].min())
-        if a < t:
-            S = torch.tensor(self.chosen[a:], device=rows.device)
-            C = self.posterior.cross_covar(self.X[rows], self.F[rows], self.X[S], self.F[S])  # B x (t - a)
-            C = C - self.columns[rows, :a] @ self.L[a:t, :a].mT
-            new = torch.linalg.solve_triangular(self.L[a:t, a:t].mT, C, upper=True, left=False)
-            self.columns[rows, a:t] = new
-        self.age[rows] = t
-        variance = self._variance(self.columns[rows], rows)
-        self.bound[rows] = self.mean[rows] + self.T * marginal_gain(variance, self.noise[rows])
-
-    def _variance(self, columns: Tensor, rows: Tensor | int) -> Tensor:
-        return (self.prior_variance[rows] - columns.square().sum(-1)).clamp_min(0.0)
+    def _bring(self, places: Tensor, a: int) -> None:
+        """The columns from a on of rows of age a or more, then their bounds."""
+        t, cache = len(self.chosen), self.cache
+        rows = cache.rows[places]
+        C = self.posterior.cross_covar(self.X[rows], cache.F[places], self.S[a:t], self.F_S[a:t])  # B x (t - a)
+        C = C - cache.columns[places, :a] @ self.L[a:t, :a].mT
+        cache.columns[places, a:t] = torch.linalg.solve_triangular(self.L[a:t, a:t].mT, C, upper=True, left=False)
+        cache.age[places] = t
+        gain = self.T * marginal_gain(cache.variance_given(places, t), cache.noise[places])
+        self.bound[rows] = cache.mean[places] + gain
 
 
-def known(X: Tensor, measured: Tensor) -> tuple[Tensor, Tensor]:
-    """Which rows of X (p x d) are among the measured (n x d), and which repeat an earlier row of X: p booleans each."""
-    rows = torch.cat([measured, X])
-    groups, inverse = torch.unique(rows, dim=0, return_inverse=True)
-    position = torch.arange(len(rows), device=X.device)
-    empty = position.new_full((len(groups),), len(rows))
-    new = slice(len(measured), None)
-    first = empty.scatter_reduce(0, inverse, position, "amin")
-    first_in_X = empty.scatter_reduce(0, inverse[new], position[new], "amin")
-    return first[inverse[new]] < len(measured), first_in_X[inverse[new]] < position[new]
+class _Cache:
+    """What is known about the rows that may be chosen next, M of them in no particular order."""
+
+    def __init__(self, posterior: Posterior, q: int) -> None:
+        empty = posterior.centers.new_empty
+        self.posterior = posterior
+        self.rows = torch.empty(0, dtype=torch.long, device=posterior.device)
+        self.age = torch.empty(0, dtype=torch.long, device=posterior.device)
+        self.mean, self.variance, self.noise = empty(0), empty(0), empty(0)  # with nothing chosen
+        self.F = empty(0, posterior.rank)  # M x r
+        self.columns = empty(0, q)  # M x q, l(x) in rows, written up to the age of the row
+
+    def grow(self, count: int) -> None:
+        """Make place for more rows."""
+        for name in ("rows", "age", "mean", "variance", "noise", "F", "columns"):
+            old = getattr(self, name)
+            new = old.new_empty(len(old) + count, *old.shape[1:])
+            new[: len(old)] = old
+            setattr(self, name, new)
+
+    def fill(self, places: Tensor, rows: Tensor, X: Tensor, T: float, sign: float) -> Tensor:
+        """Put rows (with their points X) into places; returns their gains with nothing chosen."""
+        mean, variance, F = self.posterior.mean_variance_and_features(X)
+        self.rows[places], self.age[places], self.F[places] = rows, 0, F
+        self.mean[places], self.variance[places], self.noise[places] = sign * mean, variance, self.posterior.noise(X)
+        return sign * mean + T * marginal_gain(variance, self.noise[places])
+
+    def variance_given(self, places: Tensor | slice, t: int) -> Tensor:
+        """v(x | S) of rows that know t columns."""
+        return (self.variance[places] - self.columns[places, :t].square().sum(-1)).clamp_min(0.0)

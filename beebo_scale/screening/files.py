@@ -342,7 +342,6 @@ def _frame(source: object) -> Source:
             f"table: the column name {odd[0]!r} is not text; use frame.columns = frame.columns.astype(str)"
         )
 
-
     def stream(wanted: Sequence[str], ranges: Ranges | None) -> Iterator[pd.DataFrame]:
         for start, stop in [(0, len(frame))] if ranges is None else ranges:
             yield frame[list(wanted)].iloc[start:stop].reset_index(drop=True)

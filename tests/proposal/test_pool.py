@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from beebo_scale import Posterior, information_gain
 from beebo_scale.proposal import pool
-from beebo_scale.proposal.pool import choose, greedy, known, score
+from beebo_scale.proposal.pool import Greedy, greedy, known, score
 from beebo_scale.roots import CholeskyRoot
 from beebo_scale.surrogates.kernels import exchange_kernel
 from beebo_scale.surrogates.noise import ConstantNoise
@@ -88,39 +88,40 @@ def full_greedy(mean, C, noise, q, T):
 
 @pytest.mark.parametrize("temperature", [0.0, 0.05, 0.5, 5.0])
 @pytest.mark.parametrize("name", CASES)
-def test_choice_is_the_full_greedy_choice(name, temperature):
+def test_lazy_greedy_is_full_greedy(name, temperature):
     posterior, X, mean, C, noise = case(name)
     T = temperature * math.sqrt(posterior.amplitude)
-    for maximize in (True, False):
-        rows, gains = full_greedy(mean if maximize else -mean, C, noise, 20, T)
-        choice = choose(posterior, X, 20, temperature, maximize=maximize)
-        assert choice.index.tolist() == rows
-        close(choice.gain, gains, atol=1e-9)
+    for sign in (1.0, -1.0):
+        rows, gains = full_greedy(sign * mean, C, noise, 20, T)
+        chosen, gain = greedy(posterior, X, 20, T, sign)
+        assert chosen.tolist() == rows
+        close(gain, gains, atol=1e-9)
 
 
 @given(seed=st.integers(0, 10_000), q=st.integers(1, 30), temperature=st.floats(0.0, 5.0))
 @LAWS
 def test_choice_on_random_posteriors(seed, q, temperature):
     posterior, X, mean, C, noise = case(CASES[seed % 4], p=30, seed=seed)
-    rows, gains = full_greedy(mean, C, noise, q, temperature * math.sqrt(posterior.amplitude))
-    choice = choose(posterior, X, q, temperature)
-    close(choice.gain, gains, atol=1e-9)
-    assert sorted(set(rows)) == sorted(choice.index.tolist())
+    T = temperature * math.sqrt(posterior.amplitude)
+    rows, gains = full_greedy(mean, C, noise, q, T)
+    chosen, gain = greedy(posterior, X, q, T)
+    close(gain, gains, atol=1e-9)
+    assert sorted(set(rows)) == sorted(chosen.tolist())
 
 
 @pytest.mark.parametrize("name", CASES)
 def test_gains_never_rise_and_sum_to_the_acquisition(name):
     posterior, X, mean, C, noise = case(name)
-    choice = choose(posterior, X, 25, 0.7)
-    assert (choice.gain.diff() <= 1e-12).all()
-    rows, T = choice.index, 0.7 * math.sqrt(posterior.amplitude)
+    T = 0.7 * math.sqrt(posterior.amplitude)
+    rows, gain = greedy(posterior, X, 25, T)
+    assert (gain.diff() <= 1e-12).all()
     total = mean[rows].sum() + T * information_gain(C[rows][:, rows], noise[rows])
-    close(choice.gain.sum(), total, rtol=1e-9, atol=0.0)
+    close(gain.sum(), total, rtol=1e-9, atol=0.0)
 
 
-def test_a_whole_small_library_can_be_chosen():
+def test_all_rows_can_be_chosen():
     posterior, X, *_ = case("matern", p=9)
-    assert sorted(choose(posterior, X, 9, 0.5).index.tolist()) == list(range(9))
+    assert sorted(greedy(posterior, X, 9, 0.5)[0].tolist()) == list(range(9))
 
 
 def test_scores_are_the_first_gains(monkeypatch):
@@ -130,51 +131,42 @@ def test_scores_are_the_first_gains(monkeypatch):
     close(score(posterior, X, 0.0, sign=-1.0), -mean)
 
 
-# --- shortlist and certificate ---------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("temperature", [0.0, 0.5, 5.0])
-@pytest.mark.parametrize("name", CASES)
-def test_a_short_shortlist_changes_nothing(name, temperature, monkeypatch):
-    posterior, X, *_ = case(name)
-    whole = choose(posterior, X, 12, temperature)
-    assert (whole.shortlist, whole.best_left_out) == (60, -math.inf)
-    monkeypatch.setattr(pool, "SHORTLIST", 1)
-    short = choose(posterior, X, 12, temperature)
-    assert short.certified
-    assert short.index.tolist() == whole.index.tolist()
-    close(short.gain, whole.gain)
-
-
-def test_certificate_holds_the_best_score_left_out(monkeypatch):
-    posterior, X, mean, *_ = case("matern")
-    monkeypatch.setattr(pool, "SHORTLIST", 1)
-    choice = choose(posterior, X, 12, 0.0)
-    ranked = mean.sort(descending=True).values
-    assert choice.shortlist == 12  # with no interest in information the best means are enough
-    assert choice.best_left_out == pytest.approx(float(ranked[12]), rel=1e-12)
-    assert float(choice.gain[-1]) == pytest.approx(float(ranked[11]), rel=1e-12)
-
-
-def test_the_shortlist_grows_until_the_choice_is_certain(monkeypatch):
-    posterior, X, *_ = case("matern")
-    monkeypatch.setattr(pool, "SHORTLIST", 1)
-    choice = choose(posterior, X, 12, 5.0)
-    T = 5.0 * math.sqrt(posterior.amplitude)
-    scores = score(posterior, X, T)
-    _, gain = greedy(posterior, X[scores.topk(12).indices.sort().values], 12, T)
-    assert float(gain[-1]) <= float(scores.sort(descending=True).values[12])  # twelve rows are not enough here
-    assert choice.shortlist > 12
-
-
-@pytest.mark.parametrize("block", [1, 3, 1000])
-def test_rows_are_brought_up_to_date_in_any_blocks(block, monkeypatch):
-    posterior, X, *_ = case("matern")
-    expected = choose(posterior, X, 30, 2.0)
+@pytest.mark.parametrize(("block", "span"), [(1, 0), (3, 2), (1000, 1000), (64, 0)])
+@pytest.mark.parametrize("capacity", [1, 7, 40, 1000])
+def test_any_blocks_and_any_cache_give_the_same_choice(block, span, capacity, monkeypatch):
+    posterior, X, mean, C, noise = case("matern")
+    rows, gains = full_greedy(mean, C, noise, 30, 2.0)
     monkeypatch.setattr(pool, "BLOCK", block)
-    choice = choose(posterior, X, 30, 2.0)
-    assert choice.index.tolist() == expected.index.tolist()
-    close(choice.gain, expected.gain)
+    monkeypatch.setattr(pool, "SPAN", span)
+    state = Greedy(posterior, 30, 2.0)
+    state.capacity = capacity
+    state.add(X)
+    for _ in range(30):
+        state.accept(state.best()[0])
+        assert len(state.cache.rows) <= capacity
+    assert state.chosen == rows
+    close(torch.tensor(state.gains, dtype=torch.float64), gains, atol=1e-9)
+
+
+@pytest.mark.parametrize("capacity", [5, 1000])
+def test_rows_can_come_late_if_their_bounds_are_known(capacity):
+    """Rows join only when the gain has fallen to their first gain: the choice is that over all rows."""
+    posterior, X, mean, C, noise = case("noise by place")
+    rows, gains = full_greedy(mean, C, noise, 30, 2.0)
+    first = score(posterior, X, 2.0)
+    order = first.argsort(descending=True)
+    state, read = Greedy(posterior, 30, 2.0), 0
+    state.capacity = capacity
+    while len(state) < 30:
+        row, gain = state.best()
+        if read < 60 and gain <= first[order[read]]:
+            more = order[read : read + 4].sort().values
+            state.add(X[more], first[more], more)
+            read += 4
+        else:
+            state.accept(row)
+    assert state.number[state.chosen].tolist() == rows
+    close(torch.tensor(state.gains, dtype=torch.float64), gains, atol=1e-9)
 
 
 # --- which rows may be chosen ----------------------------------------------------------------------------
@@ -183,33 +175,34 @@ def test_rows_are_brought_up_to_date_in_any_blocks(block, monkeypatch):
 @pytest.mark.parametrize("temperature", [0.0, 0.5])
 def test_equal_rows_go_to_the_lowest(temperature):
     posterior, X, *_ = case("exchange", p=10)
-    copies = torch.cat([X, X, X])
-    index = choose(posterior, copies, 30, temperature).index.tolist()
+    index = greedy(posterior, torch.cat([X, X, X]), 30, temperature)[0].tolist()
     for row in range(10):
         assert [i for i in index if i % 10 == row] == [row, row + 10, row + 20]
 
 
-@pytest.mark.parametrize("temperature", [0.0, 0.5])
-def test_only_eligible_rows_are_chosen(temperature):
+def test_equal_gains_go_to_the_lowest_number():
+    posterior, X, *_ = case("exchange", p=10)
+    state = Greedy(posterior, 2, 0.0)
+    state.add(torch.cat([X, X]), number=torch.arange(20).flip(0))
+    first, _ = state.best()
+    assert first >= 10  # the copy with the lower number
+    state.accept(first)
+    assert state.best()[0] == first - 10
+
+
+def test_removed_rows_are_not_chosen():
     posterior, X, mean, C, noise = case("matern")
-    eligible = uniform(len(X), seed=9) < 0.4
-    rows = eligible.nonzero().squeeze(-1)
-    q = len(rows)
-    choice = choose(posterior, X, q, temperature, eligible)
-    expected, gains = full_greedy(
-        mean[rows], C[rows][:, rows], noise[rows], q, temperature * math.sqrt(posterior.amplitude)
-    )
-    assert choice.index.tolist() == rows[expected].tolist()
-    close(choice.gain, gains, atol=1e-9)
-    with pytest.raises(ValueError, match=f"q = {q + 1} rows asked for, {q} can be chosen"):
-        choose(posterior, X, q + 1, temperature, eligible)
-
-
-@pytest.mark.parametrize("q", [0, -1, 61])
-def test_impossible_numbers_of_rows(q):
-    posterior, X, *_ = case("matern")
-    with pytest.raises(ValueError, match="60 can be chosen"):
-        choose(posterior, X, q, 0.5)
+    gone = uniform(len(X), seed=9) < 0.4
+    rows = (~gone).nonzero().squeeze(-1)
+    expected, _ = full_greedy(mean[rows], C[rows][:, rows], noise[rows], len(rows), 0.5)
+    state = Greedy(posterior, len(rows), 0.5)
+    state.add(X)
+    state.best()
+    state.remove(gone)
+    for _ in expected:
+        state.accept(state.best()[0])
+    assert state.chosen == rows[expected].tolist()
+    assert state.best() == (-1, -math.inf)
 
 
 def test_pending_rows_count():

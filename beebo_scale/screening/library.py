@@ -1,0 +1,370 @@
+"""Candidate libraries that are never whole in memory.
+
+A library is cut into chunks by row number, never by the number of workers, and a chunk never reaches over the end of a
+file. Rows are numbered 0, 1, ... through all files of a library; messages name the file and the row in it, from 1.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Protocol
+
+import numpy as np
+
+from beebo_scale.errors import InputError
+
+from .columns import Place, check_scalars, convert, missing_text, rows_text, shown
+from .files import Ranges, Source, open_parts
+from .table import Table, feature_frame, wanted_kinds
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+ROWS = 65_536  # rows of a chunk: a few megabytes to read, a second or two to score
+BYTES = 1 << 26  # an encoded chunk is smaller
+LOOKED_AT = 1000  # ids that may be repeated, looked at together
+
+
+class Part(Protocol):
+    """One file of a library, or a table in memory."""
+
+    @property
+    def name(self) -> str:
+        """What messages call it."""
+        ...
+
+    @property
+    def rows(self) -> int:
+        """Number of rows."""
+        ...
+
+    def raw(self, columns: Sequence[str], ranges: Ranges) -> Iterator[pd.DataFrame]:
+        """Cells as they stand, one frame for each range of rows."""
+        ...
+
+    def table(self, raw: pd.DataFrame, numbers: np.ndarray) -> Table:
+        """Checked rows; `numbers` are their n row numbers in the part, from 0 and rising."""
+        ...
+
+
+@dataclass(frozen=True, eq=False)
+class FilePart:
+    """A file, or a frame not checked yet.
+
+    Attributes:
+        source: the open file.
+        rows: number of rows.
+        kinds: feature -> kind.
+        id: name of the id column.
+        labels: other columns, read as text.
+    """
+
+    source: Source
+    rows: int
+    kinds: Mapping[str, str]
+    id: str | None
+    labels: tuple[str, ...]
+
+    @property
+    def name(self) -> str:
+        """The file's name."""
+        return self.source.name
+
+    def raw(self, columns: Sequence[str], ranges: Ranges) -> Iterator[pd.DataFrame]:
+        """Cells as they stand in the file."""
+        yield from self.source.stream(columns, ranges)
+
+    def table(self, raw: pd.DataFrame, numbers: np.ndarray) -> Table:
+        """Id, features and labels, checked."""
+        frame, kinds = feature_frame(self.source, raw, dict(self.kinds), self.id, numbers + 1)
+        for label in self.labels:
+            if label not in frame:
+                frame[label] = convert(raw[label], "categorical", Place(self.name, label, numbers + 1))
+        return Table(frame, kinds, self.id, self.name, before=int(numbers[0]) if len(numbers) else 0)
+
+
+@dataclass(frozen=True, eq=False)
+class TablePart:
+    """Rows in memory that are checked already."""
+
+    whole: Table
+
+    @property
+    def name(self) -> str:
+        """The table's source."""
+        return self.whole.source
+
+    @property
+    def rows(self) -> int:
+        """Number of rows."""
+        return len(self.whole)
+
+    def raw(self, columns: Sequence[str], ranges: Ranges) -> Iterator[pd.DataFrame]:
+        """Slices of the table."""
+        for start, stop in ranges:
+            yield self.whole.frame.iloc[start:stop].reset_index(drop=True)
+
+    def table(self, raw: pd.DataFrame, numbers: np.ndarray) -> Table:
+        """The rows as they are."""
+        return replace(self.whole, frame=raw, before=int(numbers[0]) if len(numbers) else 0)
+
+
+@dataclass(frozen=True)
+class _Chunk:
+    """Rows start, ..., stop - 1 of a part, whose row 0 is row `first` of the library."""
+
+    part: int
+    start: int
+    stop: int
+    first: int
+
+
+@dataclass(frozen=True, eq=False)
+class Library:
+    """Candidates in files, a frame or a table, read chunk by chunk.
+
+    Attributes:
+        source: the name of the file or folder as given, or 'table'.
+        kinds: feature column -> kind, in order.
+        id: name of the id column; it may also be a feature.
+        labels: other columns that chunks bring along as text, after the features.
+        parts: the files, in order.
+        chunk_rows: rows of a chunk.
+    """
+
+    source: str
+    kinds: dict[str, str]
+    id: str | None
+    labels: tuple[str, ...]
+    parts: tuple[Part, ...]
+    chunk_rows: int = ROWS
+
+    def __len__(self) -> int:
+        return sum(part.rows for part in self.parts)
+
+    @property
+    def count(self) -> int:
+        """Number of chunks."""
+        return sum(-(-part.rows // self.chunk_rows) for part in self.parts)
+
+    @property
+    def columns(self) -> list[str]:
+        """Names of all columns that are read."""
+        return list(dict.fromkeys([*([] if self.id is None else [self.id]), *self.kinds, *self.labels]))
+
+    def bounded(self, width: int) -> Library:
+        """The library in chunks that take no more than `BYTES` when encoded in `width` columns."""
+        return replace(self, chunk_rows=min(self.chunk_rows, max(1024, BYTES // (8 * width))))
+
+    def first_row(self, chunk: int) -> int:
+        """Number of a chunk's first row in the library."""
+        cut = self._cut()[chunk]
+        return cut.first + cut.start
+
+    def chunks(self, wanted: Sequence[int] | None = None) -> Iterator[tuple[int, Table]]:
+        """Checked rows of some chunks, in order, one chunk in memory at a time.
+
+        Args:
+            wanted: numbers of the chunks, rising; all if None.
+
+        Raises:
+            InputError: a cell is not usable; the message names the file and the row in it.
+        """
+        cuts = self._cut()
+        for chunk, raw in self._raw(self.columns, range(len(cuts)) if wanted is None else wanted):
+            cut = cuts[chunk]
+            yield chunk, self.parts[cut.part].table(raw, np.arange(cut.start, cut.stop))
+
+    def take(self, rows: Sequence[int] | np.ndarray) -> Table:
+        """Rows by number, in the order given; only their chunks are read, one at a time."""
+        import pandas as pd
+
+        wanted, back = np.unique(np.asarray(rows, dtype=np.int64), return_inverse=True)
+        picked = self._picked(self.columns, wanted)
+        frames = [self.parts[part].table(raw, numbers).frame for part, raw, numbers in picked]
+        frame = pd.concat(frames, ignore_index=True).iloc[back].reset_index(drop=True)
+        return Table(frame, self.kinds, self.id, self.source)
+
+    def locate(self, ids: Iterable[str]) -> dict[str, int]:
+        """Row numbers of some ids, compared as text; ids that the library does not have are left out.
+
+        Raises:
+            ValueError: the library was opened without an id column.
+        """
+        if self.id is None:
+            raise ValueError("the library was opened without an id column")
+        sought = set(ids)
+        found: dict[str, int] = {}
+        for chunk, raw in self._raw([self.id], range(self.count)):
+            text = raw[self.id].astype(str)
+            hits = np.flatnonzero(text.isin(sought).to_numpy())
+            found.update(zip(text.iloc[hits].tolist(), (self.first_row(chunk) + hits).tolist(), strict=True))
+        return found
+
+    def place(self, row: int) -> tuple[str, int]:
+        """The file of a row and its number there, from 1."""
+        for part in self.parts:
+            if row < part.rows:
+                return part.name, row + 1
+            row -= part.rows
+        raise IndexError("the library has no such row")
+
+    def _cut(self) -> list[_Chunk]:
+        cuts, first = [], 0
+        for number, part in enumerate(self.parts):
+            for start in range(0, part.rows, self.chunk_rows):
+                cuts.append(_Chunk(number, start, min(start + self.chunk_rows, part.rows), first))
+            first += part.rows
+        return cuts
+
+    def _raw(self, columns: Sequence[str], wanted: Sequence[int]) -> Iterator[tuple[int, pd.DataFrame]]:
+        """Cells of some chunks as they stand, file by file."""
+        cuts = self._cut()
+        for number, part in enumerate(self.parts):
+            here = [chunk for chunk in wanted if cuts[chunk].part == number]
+            if here:
+                ranges = [(cuts[chunk].start, cuts[chunk].stop) for chunk in here]
+                yield from zip(here, part.raw(columns, ranges), strict=True)
+
+    def _picked(self, columns: Sequence[str], rows: np.ndarray) -> Iterator[tuple[int, pd.DataFrame, np.ndarray]]:
+        """Cells of some rows (rising), chunk by chunk: the part, the cells, and the row numbers in the part."""
+        cuts = self._cut()
+        home = np.searchsorted([cut.first + cut.start for cut in cuts], rows, side="right") - 1
+        for chunk, raw in self._raw(columns, np.unique(home).tolist()):
+            cut = cuts[chunk]
+            numbers = rows[home == chunk] - cut.first
+            yield cut.part, raw.iloc[numbers - cut.start].reset_index(drop=True), numbers
+
+
+def open_library(
+    source: str | os.PathLike[str] | pd.DataFrame | Table | Library,
+    kinds: Mapping[str, str],
+    id: str | None = None,
+    labels: Sequence[str] = (),
+    chunk_rows: int = ROWS,
+) -> Library:
+    """Open candidates without reading them, but for one pass over the ids.
+
+    That pass keeps 8 bytes for each row, for as long as it lasts, and twice that to sort them; ids with the same hash
+    are looked at again, so that a chance meeting of two hashes is no error. CSV files need the pass to count their
+    rows, whether they have ids or not.
+
+    Args:
+        source: a CSV, TSV (also .gz, .xz) or Parquet file, a folder of Parquet files (taken by name), a DataFrame, a
+            table from `read_library`, or a library, which is taken as it is.
+        kinds: feature column -> kind, as in the measured table.
+        id: column that names the rows; it may also be a feature.
+        labels: other columns to bring along as text, such as the group of each row.
+        chunk_rows: rows of a chunk.
+
+    Raises:
+        InputError: a file or a column is not usable, files of a folder do not go together, ids are missing or repeat.
+    """
+    if isinstance(source, Library):
+        return source
+    if isinstance(source, Table):
+        missing = [label for label in labels if label not in source.frame]
+        if missing:
+            raise InputError(f"{source.source}: the table was read without the column {missing[0]!r}; give the file")
+        return Library(source.source, source.kinds, source.id, tuple(labels), (TablePart(source),), chunk_rows)
+    files = open_parts(source)
+    used = {} if id is None else {"id": files[0].require(id, "id")}
+    wanted = {name: str(kind) for name, kind in wanted_kinds(files[0], kinds, used).items()}
+    for label in labels:
+        files[0].require(label, "group")
+    _check_types(files, wanted, [*used.values(), *labels])
+    hashes: list[np.ndarray] = []
+    parts = [FilePart(file, _survey(file, id, hashes), wanted, id, tuple(labels)) for file in files]
+    name = str(source) if isinstance(source, (str, os.PathLike)) else files[0].name
+    library = Library(name, wanted, id, tuple(labels), tuple(parts), chunk_rows)
+    if not len(library):
+        raise InputError(f"{name} has a header but no rows; a library needs at least one candidate")
+    if id is not None:
+        _check_repeated(library, np.concatenate(hashes))
+    return library
+
+
+def _check_types(files: Sequence[Source], kinds: Mapping[str, str], others: Sequence[str]) -> None:
+    """Refuse files that hold other things in a column than the first does."""
+    for file in files[1:]:
+        for column in [*kinds, *others]:
+            first, here = files[0].types.get(column, ""), file.types.get(column, "")
+            if kinds.get(column) == "continuous" and column not in others:  # 1 and 1.0 are the same number
+                first, here = first.replace("whole ", ""), here.replace("whole ", "")
+            if first != here and "null" not in (first, here):
+                raise InputError(
+                    f"{file.name}: column {column!r} holds {here}, but {first} in {files[0].name}; "
+                    "write all files of a folder with the same types"
+                )
+
+
+def _survey(file: Source, id: str | None, hashes: list[np.ndarray]) -> int:
+    """Number of rows of a file; a hash of every id is put into `hashes`."""
+    import pandas as pd
+
+    if id is None and file.rows is not None:
+        return file.rows
+    rows = 0
+    for raw in file.stream([file.columns[-1] if id is None else id], None):
+        if id is not None:
+            place = Place(file.name, id, rows + np.arange(1, len(raw) + 1))
+            _check_given(raw[id], place)
+            hashes.append(pd.util.hash_array(_plain(raw[id]), categorize=False))
+        rows += len(raw)
+    return rows
+
+
+def _check_given(ids: pd.Series, place: Place) -> None:
+    """Refuse rows without an id.
+
+    Raises:
+        InputError: an id is missing, or no single value.
+    """
+    check_scalars(ids, place)
+    missing = missing_text(ids)
+    if missing.any():
+        raise place.error("(id) is empty", missing, "give every row an id")
+
+
+def _plain(values: pd.Series) -> np.ndarray:
+    """Values as an array that hashes the same in whatever type a file holds them."""
+    if values.dtype.kind in "iu":
+        return values.to_numpy(dtype=np.int64 if values.dtype.kind == "i" else np.uint64).astype(np.uint64)
+    return values.astype(object).to_numpy()
+
+
+def _check_repeated(library: Library, hashes: np.ndarray) -> None:
+    """Refuse ids that come twice; those with the same hash are read again and compared."""
+    ranked = np.sort(hashes)
+    suspects = np.unique(ranked[1:][ranked[1:] == ranked[:-1]])
+    del ranked
+    for start in range(0, len(suspects), LOOKED_AT):
+        rows = np.flatnonzero(np.isin(hashes, suspects[start : start + LOOKED_AT]))[: 100 * LOOKED_AT]
+        repeats = _repeats(library, rows)
+        if repeats:
+            raise InputError(
+                f"{library.source}: column {library.id!r} (id) repeats {'; '.join(repeats)}; "
+                "give every row its own id, or read the table without an id"
+            )
+
+
+def _repeats(library: Library, rows: np.ndarray) -> list[str]:
+    """What to say about the first three ids that repeat among some rows (rising)."""
+    import pandas as pd
+
+    assert library.id is not None
+    picked = library._picked([library.id], rows)
+    ids = pd.concat([raw[library.id] for _, raw, _ in picked], ignore_index=True)
+    again = ids[ids.duplicated()].drop_duplicates().iloc[:3]
+    return [f"{shown(value)} {_where(library, rows[(ids == value).to_numpy()])}" for value in again]
+
+
+def _where(library: Library, rows: np.ndarray) -> str:
+    """Say 'in rows 3, 5' or, of a folder, 'in row 3 of a.parquet, row 1 of b.parquet'."""
+    places = [library.place(int(row)) for row in rows]
+    if len(library.parts) == 1:
+        return rows_text(np.array([row for _, row in places]))
+    more = f" and {len(places) - 3} more" if len(places) > 3 else ""
+    return "in " + ", ".join(f"row {row} of {file}" for file, row in places[:3]) + more
