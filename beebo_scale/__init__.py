@@ -9,6 +9,7 @@ from . import temperature as temperature
 from .acquisition import BatchedEnergyEntropy as BatchedEnergyEntropy
 from .energy import MeanEnergy as MeanEnergy
 from .energy import SoftmaxEnergy as SoftmaxEnergy
+from .energy import TargetEnergy as TargetEnergy
 from .energy import TaskWeights as TaskWeights
 from .errors import InputError as InputError
 from .information import information_gain as information_gain

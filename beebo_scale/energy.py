@@ -40,6 +40,37 @@ class MeanEnergy:
         return mean.sum(-1)
 
 
+@dataclass(frozen=True)
+class TargetEnergy:
+    r"""Hit a value c: q E = sum_i E[-(f_i - c)^2] / sqrt(A) = -sum_i ((mu_i - c)^2 + C_ii) / sqrt(A).
+
+    Minus the squared distance from a value is not Gaussian, so the surrogate learns the target as it is and the
+    distance is taken here. C is today's covariance: a point whose value nobody knows may well miss c. The energy
+    therefore counts against what is unknown and T I(X) for it, and T' = 0 takes the points that are sure to hit. The
+    square root of the prior variance A brings the square back to the unit of f, so that T' means what it always does.
+
+    It is a sum over points (`per_point`), so the greedy gain of a row of a library is its own value plus T times its
+    marginal gain, and only the second shrinks.
+
+    Attributes:
+        value: c, in the units of the posterior (`TargetScale.standardise` brings it there); `maximize` must be true.
+    """
+
+    value: float
+
+    def __post_init__(self) -> None:
+        if not math.isfinite(self.value):
+            raise ValueError(f"value = {self.value}: give a finite number to hit")
+
+    def __call__(self, mean: Tensor, covar: Tensor, amplitude: float) -> Tensor:
+        """Sum over the batch, ... q and ... q x q -> ... ."""
+        return self.per_point(mean, covar.diagonal(dim1=-2, dim2=-1), amplitude).sum(-1)
+
+    def per_point(self, mean: Tensor, variance: Tensor, amplitude: float) -> Tensor:
+        """What each point is worth, ... q and ... q -> ... q."""
+        return -((mean - self.value).square() + variance) * amplitude**-0.5
+
+
 def log_softmax_weights(mean: Tensor, beta: float, f_max: float | None = None, alpha: float = 0.05) -> Tensor:
     """Logarithm of the softmax weights of a batch at its mean (paper, softmax appendix, beta_y).
 

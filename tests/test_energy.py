@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from beebo_scale import BatchedEnergyEntropy, MeanEnergy
-from beebo_scale.energy import SoftmaxEnergy, TaskWeights, log_softmax_weights
+from beebo_scale.energy import SoftmaxEnergy, TargetEnergy, TaskWeights, log_softmax_weights
 from tests.helpers import LAWS, close, exact_toy, matern52, normal, sparse_toy, uniform
 
 
@@ -387,6 +387,48 @@ def test_moments_that_are_not_finite_are_an_error(value):
 def test_bad_parameters(arguments, match):
     with pytest.raises(ValueError, match=match):
         SoftmaxEnergy(**arguments)
+
+
+# --- hitting a value ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("sd", [0.01, 1.0, 3.0])
+def test_target_energy_against_draws(sd):
+    mean, C, value, amplitude = normal(5), correlated(5, sd=sd), 0.7, 2.5
+    f = mean + normal(200_000, 5, seed=3) @ torch.linalg.cholesky(C).mT
+    draws = -(f - value).square().sum(-1) / math.sqrt(amplitude)
+    energy = TargetEnergy(value)(mean, C, amplitude)
+    assert energy.item() == pytest.approx(draws.mean().item(), abs=5 * draws.std().item() / math.sqrt(len(f)))
+    close(energy, TargetEnergy(value).per_point(mean, C.diagonal(), amplitude).sum())
+
+
+def test_target_energy_scales_with_the_target():
+    """c f has c times the energy, as c f has c times the temperature T."""
+    mean, C = normal(3, 5), correlated(5)
+    close(TargetEnergy(10 * 0.7)(10 * mean, 100 * C, 100 * 1.3), 10 * TargetEnergy(0.7)(mean, C, 1.3))
+
+
+def test_target_energy_hits_the_value_and_not_the_largest():
+    toy = exact_toy(n=30, d=1, sigma2=1e-3, seed=4)
+    X = torch.linspace(0, 1, 201, dtype=torch.float64).unsqueeze(-1)
+    mean = toy.mean(X)
+    value = float(mean.quantile(0.6))
+    acqf = BatchedEnergyEntropy(toy.posterior, temperature=0.0, energy=TargetEnergy(value))
+    best = acqf(X.unsqueeze(-2)).argmax()  # batches of one
+    assert abs(mean[best] - value) < 0.05 * (mean.max() - mean.min())
+    close(acqf(X).squeeze(), TargetEnergy(value)(mean, toy.covar(X), toy.posterior.amplitude), rtol=1e-8)
+
+
+def test_target_energy_has_a_gradient():
+    toy = exact_toy(n=12, d=2)
+    acqf = BatchedEnergyEntropy(toy.posterior, temperature=0.5, energy=TargetEnergy(0.3))
+    assert torch.autograd.gradcheck(acqf, uniform(2, 4, 2).requires_grad_())
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf])
+def test_a_value_that_nothing_hits(value):
+    with pytest.raises(ValueError, match="finite number to hit"):
+        TargetEnergy(value)
 
 
 # --- weights of outputs ------------------------------------------------------------------------------------
