@@ -20,12 +20,12 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
-import torch.distributed as dist
 from torch import Tensor, nn
 from torch.optim.lr_scheduler import CosineAnnealingLR
 
 from ..errors import InputError
 from ..posterior import Noise, Posterior
+from ..workers import Workers
 from .gp import FitReport, GaussianProcess
 from .inducing import FLOAT32_JITTER, JITTER, Moments, inducing_posterior, moments, prior_factor
 from .noise import ConstantNoise, TaskNoise
@@ -131,11 +131,9 @@ class SVGP(nn.Module):
             raise ValueError(f"a natural-gradient step has a length in (0, 1], got {lr:g}")
         if self._target is None:
             raise ValueError("natural_step takes one step for each call of loss")
+        workers = Workers.current()
         for value, target in zip((self.P, self.b), self._target, strict=True):
-            if dist.is_available() and dist.is_initialized():
-                dist.all_reduce(target)
-                target /= dist.get_world_size()
-            value.lerp_(target, lr)
+            value.lerp_(workers.gather(target.unsqueeze(0), workers.size).mean(0), lr)
         self._target = None
 
     def collapse(self, data: Observations) -> float:
