@@ -16,6 +16,12 @@ from . import suggest
 from .arguments import plain_words
 
 COMMANDS = {"suggest": suggest}
+TRAINING = {  # Lightning's commands, which have a parser of their own
+    "fit": "Train a surrogate from a screening file, with checkpoints and learning curves.",
+    "validate": "Judge a checkpoint on the validation rows.",
+    "test": "Judge a checkpoint on the test rows.",
+    "predict": "Write mean and standard deviation for every row of a file.",
+}
 DESCRIPTION = "Choose the next batch of experiments from the measurements of the batches before."
 
 
@@ -26,6 +32,8 @@ def build_parser() -> ArgumentParser:
     commands = parser.add_subcommands(required=True, dest="command")
     for name, module in COMMANDS.items():
         commands.add_subcommand(name, module.build_parser(), help=module.HELP)
+    for name, help in TRAINING.items():
+        commands.add_subcommand(name, ArgumentParser(description=help), help=help)
     return parser
 
 
@@ -33,6 +41,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command; returns the exit code."""
     arguments = sys.argv[1:] if arguments is None else list(arguments)
     try:
+        if arguments and arguments[0] in TRAINING:
+            from . import training  # takes seconds
+
+            training.run(arguments)
+            return 0
         options = _parse(arguments)
         COMMANDS[options.command].run(options[options.command])
     except InputError as error:

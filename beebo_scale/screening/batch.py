@@ -52,6 +52,16 @@ class Batch:
         )
 
 
+def write_frame(path: str | os.PathLike[str], frame: pd.DataFrame) -> None:
+    """Write a frame as CSV or Parquet by the path's suffix, whole or not at all.
+
+    Raises:
+        InputError: the path cannot be written.
+    """
+    target = check_output(path)
+    atomic_write(target, lambda temporary: _write_frame(frame, temporary, _batch_suffix(target)))
+
+
 def _batch_suffix(path: Path) -> str | None:
     return next((suffix for suffix in BATCH_SUFFIXES if path.name.lower().endswith(suffix)), None)
 

@@ -168,10 +168,10 @@ def convert(values: pd.Series, kind: str, place: Place) -> pd.Series:
     if kind == "categorical":
         return text
     if kind == "smiles":
-        from .fingerprints import molecules
+        from .fingerprints import check_molecules
 
         text = text.str.strip()
-        molecules(text, place)
+        check_molecules(text, place)
         return text
     text = text.str.upper()
     letter_codes(text, kind, place)

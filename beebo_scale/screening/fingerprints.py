@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -24,26 +25,40 @@ def rdkit_chem() -> Any:
         InputError: RDKit is not installed.
     """
     try:
-        from rdkit import Chem, RDLogger
+        from rdkit import Chem, rdBase
     except ImportError:
         raise InputError("columns of kind smiles need RDKit; install it by: pip install 'beebo-scale[chem]'") from None
-    RDLogger.DisableLog("rdApp.*")
+    rdBase.DisableLog("rdApp.*")
     return Chem
 
 
-def molecules(text: pd.Series, place: Place) -> list[Any]:
-    """The RDKit molecules of n SMILES.
+def _of_each(text: pd.Series, place: Place, work: Callable[[Any], Any]) -> list[Any]:
+    """`work` of each molecule, none of which is kept.
 
     Raises:
         InputError: a text is no molecule, or RDKit is not installed.
     """
     parse = rdkit_chem().MolFromSmiles
-    found = [parse(smiles) for smiles in text]
-    bad = np.array([molecule is None or molecule.GetNumAtoms() == 0 for molecule in found], dtype=bool)
+    results, bad = [], np.zeros(len(text), dtype=bool)
+    for i, smiles in enumerate(text):
+        molecule = parse(smiles)
+        if molecule is None or molecule.GetNumAtoms() == 0:
+            bad[i] = True
+        else:
+            results.append(work(molecule))
     if bad.any():
         first = shown(text.iloc[int(np.argmax(bad))])
         raise place.error(f"holds what is no molecule ({first})", bad, "correct the SMILES or leave the row out")
-    return found
+    return results
+
+
+def check_molecules(text: pd.Series, place: Place) -> None:
+    """Refuse SMILES that RDKit cannot read.
+
+    Raises:
+        InputError: a text is no molecule, or RDKit is not installed.
+    """
+    _of_each(text, place, lambda molecule: None)
 
 
 def packed_fingerprints(text: pd.Series, place: Place, radius: int = RADIUS, bits: int = BITS) -> np.ndarray:
@@ -61,13 +76,13 @@ def packed_fingerprints(text: pd.Series, place: Place, radius: int = RADIUS, bit
     Raises:
         InputError: a text is no molecule, or RDKit is not installed.
     """
-    found = molecules(text, place)
+    rdkit_chem()
     from rdkit.Chem.rdFingerprintGenerator import GetMorganGenerator
     from rdkit.DataStructs import BitVectToBinaryText
 
-    generator = GetMorganGenerator(radius=radius, fpSize=bits)
-    packed = b"".join(BitVectToBinaryText(generator.GetFingerprint(molecule)) for molecule in found)
-    return np.frombuffer(packed, dtype=np.uint8).reshape(len(found), bits // 8)
+    fingerprint = GetMorganGenerator(radius=radius, fpSize=bits).GetFingerprint
+    packed = b"".join(_of_each(text, place, lambda molecule: BitVectToBinaryText(fingerprint(molecule))))
+    return np.frombuffer(packed, dtype=np.uint8).reshape(len(text), bits // 8)
 
 
 def scaffolds(text: pd.Series, place: Place) -> np.ndarray:
@@ -76,7 +91,7 @@ def scaffolds(text: pd.Series, place: Place) -> np.ndarray:
     Raises:
         InputError: a text is no molecule, or RDKit is not installed.
     """
-    found = molecules(text, place)
+    rdkit_chem()
     from rdkit.Chem.Scaffolds.MurckoScaffold import MurckoScaffoldSmiles
 
-    return np.array([MurckoScaffoldSmiles(mol=molecule) for molecule in found], dtype=object)
+    return np.array(_of_each(text, place, lambda molecule: MurckoScaffoldSmiles(mol=molecule)), dtype=object)

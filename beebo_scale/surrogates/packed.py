@@ -33,7 +33,7 @@ class PackedObservations(Observations):
     dtype: torch.dtype
 
     @property
-    def X(self) -> Tensor:  # type: ignore[override]
+    def X(self) -> Tensor:
         """All inputs, n x d float64, unpacked anew each time: 8 n d bytes."""
         return self.packing.unpack(self.rows)
 
@@ -50,6 +50,11 @@ class PackedObservations(Observations):
     def in_format(self, dtype: torch.dtype) -> PackedObservations:
         """The same observations, for work in another number format."""
         return PackedObservations(self.rows, self.packing, self._rest(), dtype)
+
+    def to(self, device: torch.device) -> PackedObservations:
+        """The same observations on another device."""
+        rest = {name: None if value is None else value.to(device) for name, value in self._rest().items()}
+        return PackedObservations(self.rows.to(device), self.packing, rest, self.dtype)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain types and tensors, for a file."""

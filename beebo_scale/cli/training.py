@@ -1,0 +1,159 @@
+"""`beebo-scale fit | validate | test | predict`: Lightning's command line around our module and data.
+
+Lightning takes seconds to import, so `main` imports this module only for these commands.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+import warnings
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from jsonargparse import ArgumentError
+from lightning.pytorch import Trainer
+from lightning.pytorch.callbacks import EarlyStopping, ModelCheckpoint
+from lightning.pytorch.cli import LightningArgumentParser, LightningCLI
+from lightning.pytorch.loggers import CSVLogger
+from lightning.pytorch.utilities.exceptions import MisconfigurationException
+
+from ..errors import InputError
+from ..training.callbacks import AtomicCheckpointIO, PredictionWriter
+from ..training.data import ScreeningDataModule
+from ..training.module import SurrogateModule
+
+SPECIAL = ("last", "best", "hpc")  # checkpoints that Lightning finds by itself
+QUIET = (  # said to programmers, not to modellers
+    r".*does not have many workers.*",
+    r".*Your `IterableDataset` has `__len__` defined.*",
+    r".*LightningCLI's args parameter is intended.*",
+    r".*The number of training batches.*",
+    r".*no last checkpoint available.*",
+    r"(?s).*The dirpath has changed from.*",
+    r".*Couldn't infer the batch indices.*",
+    r".*Checkpoint directory .* exists and is not empty.*",
+    r".*torch\.jit\.script.*",
+    r".*`isinstance\(treespec, LeafSpec\)`.*",
+    r".*GPU available but not used.*",
+    r"(?s).*jsonargparse.*",
+    r".*`max_epochs` was not set.*",
+)
+
+
+class Command(LightningCLI):
+    """The four commands with our module and data; what they write lies below `trainer.default_root_dir`."""
+
+    def __init__(self, arguments: Sequence[str]) -> None:
+        options = {"exit_on_error": False}
+        super().__init__(
+            SurrogateModule,
+            ScreeningDataModule,
+            save_config_kwargs={"overwrite": True},  # a relaunch into the same folder
+            trainer_defaults={
+                "default_root_dir": "runs/fit",
+                "log_every_n_steps": 10,
+                "num_sanity_val_steps": 0,
+                "enable_model_summary": False,
+            },
+            seed_everything_default=0,
+            parser_kwargs={"prog": "beebo-scale", **options, **{name: dict(options) for name in self.subcommands()}},
+            auto_configure_optimizers=False,
+            args=list(arguments),
+        )
+
+    def add_arguments_to_parser(self, parser: LightningArgumentParser) -> None:
+        """Checkpoints and early stopping as groups of options; one seed; one folder."""
+        parser.add_lightning_class_args(ModelCheckpoint, "checkpoint")
+        parser.add_lightning_class_args(EarlyStopping, "early_stopping")
+        parser.set_defaults(
+            {
+                "checkpoint.monitor": "val_nlpd",
+                "checkpoint.filename": "best",
+                "checkpoint.enable_version_counter": False,
+                "early_stopping.monitor": "val_nlpd",
+                "early_stopping.patience": 5,
+                "early_stopping.check_finite": True,
+            }
+        )
+        parser.link_arguments("trainer.default_root_dir", "checkpoint.dirpath")
+        parser.link_arguments("seed_everything", "data.seed", compute_fn=int)
+        parser.link_arguments("seed_everything", "model.seed", compute_fn=int)
+
+    def _prepare_subcommand_parser(self, klass: type, subcommand: str, **kwargs: Any) -> LightningArgumentParser:
+        parser = super()._prepare_subcommand_parser(klass, subcommand, **kwargs)
+        if subcommand == "predict":
+            parser.add_argument("--out", type=str, required=True, help="predictions: .csv, .csv.gz or .parquet")
+            parser.set_defaults({"return_predictions": False})
+        return parser
+
+    def before_instantiate_classes(self) -> None:
+        """Refuse a checkpoint that is not there, before anything is read."""
+        given = self._get(self.config, "ckpt_path")
+        if given is None and self.subcommand != "fit":
+            raise InputError(f"{self.subcommand} needs the checkpoint of a fit; give it by --ckpt_path")
+        if given is not None and given not in SPECIAL and not Path(given).is_file():
+            raise InputError(f"{given}: no such checkpoint; give a file that beebo-scale fit wrote")
+
+    def instantiate_trainer(self, **kwargs: Any) -> Trainer:
+        """The trainer, with the processes that torchrun started and a log of its own."""
+        options = self._get(self.config_init, "trainer")
+        root = options.default_root_dir
+        if options.logger is None:
+            kwargs["logger"] = CSVLogger(root, name="logs") if self.subcommand == "fit" else False
+        kwargs["plugins"] = [*(options.plugins or []), AtomicCheckpointIO()]
+        trainer = super().instantiate_trainer(**kwargs, **_processes(options))
+        # Lightning's own `save_last` leaves last.ckpt as it was where the monitored metric got no better.
+        last = ModelCheckpoint(root, filename="last", enable_version_counter=False)
+        trainer.callbacks.append(last)  # type: ignore[attr-defined]
+        return trainer
+
+    def before_predict(self) -> None:
+        """Predictions go to a file."""
+        self.trainer.callbacks.append(PredictionWriter(self._get(self.config, "out")))  # type: ignore[attr-defined]
+
+
+def run(arguments: Sequence[str]) -> None:
+    """Run one of the commands.
+
+    Raises:
+        InputError: what the user can put right.
+    """
+    logging.getLogger("lightning.pytorch.utilities.rank_zero").addFilter(
+        lambda record: "Tip:" not in record.getMessage()
+    )
+    with warnings.catch_warnings():
+        for message in QUIET:
+            warnings.filterwarnings("ignore", message=message)
+        try:
+            Command(arguments)
+        except ArgumentError as error:
+            raise InputError(_plain(str(error), arguments)) from error
+        except (MisconfigurationException, FileNotFoundError) as error:
+            raise InputError(str(error)) from error
+        except OSError as error:
+            if error.filename is None and error.strerror is None:
+                raise
+            raise InputError(f"{error.filename or 'the run folder'}: {error.strerror}; free the place") from error
+
+
+def _processes(options: Any) -> dict[str, Any]:
+    """Devices and nodes as torchrun started them; nothing where it did not."""
+    if "TORCHELASTIC_RUN_ID" not in os.environ:
+        return {}
+    world, local = int(os.environ["WORLD_SIZE"]), int(os.environ["LOCAL_WORLD_SIZE"])
+    if options.devices not in ("auto", local, str(local)):
+        raise InputError(
+            f"trainer.devices = {options.devices}, but torchrun started {local} processes here; leave it out, or give "
+            f"{local}"
+        )
+    strategy = {"strategy": "ddp"} if world > 1 and options.strategy == "auto" else {}
+    return {"devices": local, "num_nodes": world // local, **strategy}
+
+
+def _plain(message: str, arguments: Sequence[str]) -> str:
+    """The parser's message in one line."""
+    message = re.sub(r"(?s)\n.*", "", message.strip())
+    return f"{message} (see beebo-scale {arguments[0]} --help)"

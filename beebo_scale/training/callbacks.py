@@ -1,0 +1,89 @@
+"""What a training job writes: checkpoints and predictions, each whole or not at all."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import lightning.pytorch as pl
+import numpy as np
+import torch
+from lightning.pytorch.callbacks import BasePredictionWriter
+from lightning.pytorch.plugins.io import TorchCheckpointIO
+
+from ..screening import atomic_write, check_output
+from ..screening.batch import write_frame
+from ..screening.files import open_source
+from .data import ScreeningDataModule
+
+
+class AtomicCheckpointIO(TorchCheckpointIO):
+    """Checkpoints written under another name, flushed to the disk, then renamed: no kill leaves half of one."""
+
+    def save_checkpoint(
+        self, checkpoint: dict[str, Any], path: str | os.PathLike[str], storage_options: Any = None
+    ) -> None:
+        """Write a checkpoint.
+
+        Raises:
+            InputError: the system refuses to write there.
+        """
+
+        def write(temporary: Path) -> None:
+            try:
+                with temporary.open("wb") as file:
+                    torch.save(checkpoint, file)
+            except RuntimeError as error:  # what torch makes of a full disk
+                raise OSError(str(error.__cause__ or error.__context__ or error).splitlines()[0]) from error
+
+        Path(path).parent.mkdir(parents=True, exist_ok=True)
+        atomic_write(path, write)
+
+
+class PredictionWriter(BasePredictionWriter):
+    """One file with row, id (if named), mean and std of every row, in the order of the file.
+
+    Every worker keeps what it predicted (24 bytes a row) and leaves it beside the output; the first one puts it
+    together.
+
+    Args:
+        out: .csv, .csv.gz or .parquet.
+    """
+
+    def __init__(self, out: str) -> None:
+        super().__init__("batch")
+        self.out = check_output(out)
+        self.parts = [torch.empty(3, 0, dtype=torch.float64)]  # rows, means, standard deviations
+
+    def write_on_batch_end(self, trainer: pl.Trainer, module: pl.LightningModule, prediction: Any, *rest: Any) -> None:
+        """Keep the predictions of a batch."""
+        first, mean, std = prediction
+        rows = torch.arange(first, first + len(mean), dtype=torch.float64)
+        self.parts.append(torch.stack([rows, mean.cpu(), std.cpu()]))
+
+    def on_predict_end(self, trainer: pl.Trainer, module: pl.LightningModule) -> None:
+        """Put the parts of all workers together, on the first."""
+        mine = torch.cat(self.parts, dim=1).numpy()
+        atomic_write(self._part(trainer.global_rank), lambda temporary: np.save(temporary, mine))
+        trainer.strategy.barrier("predictions")
+        if trainer.is_global_zero:
+            data: ScreeningDataModule = trainer.datamodule  # type: ignore[attr-defined]
+            self._merge(trainer.world_size, data.file, data.id)
+
+    def _merge(self, workers: int, file: str, id: str | None) -> None:
+        import pandas as pd
+
+        paths = [self._part(rank) for rank in range(workers)]
+        row, mean, std = np.concatenate([np.load(path) for path in paths], axis=1)
+        for path in paths:
+            path.unlink()
+        order = np.argsort(row)
+        frame = pd.DataFrame({"row": row[order].astype(np.int64) + 1, "mean": mean[order], "std": std[order]})
+        if id is not None:
+            source = open_source(file)
+            frame.insert(1, id, source.load([source.require(id, "id")])[id].to_numpy())
+        write_frame(self.out, frame)
+
+    def _part(self, rank: int) -> Path:
+        return self.out.with_name(f".{self.out.name}.part-{rank}.npy")

@@ -1,0 +1,281 @@
+"""A screening file, encoded once: packed rows in a file that every process maps, and what belongs to them.
+
+The text of the file is never whole in memory: the target (and a split column) is read first, then the features piece
+by piece, once to learn ranges and levels from the training rows and once to encode. A relaunch finds the rows there.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import os
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ..errors import InputError
+from ..screening import Table, atomic_write
+from ..screening.columns import Place
+from ..screening.encoding import CategoricalColumn, Column, ContinuousColumn, Encoder
+from ..screening.files import Source, open_source
+from ..screening.fingerprints import scaffolds
+from ..screening.packing import Packing, pack
+from ..screening.table import _noise as noise_of
+from ..screening.table import _target as target_of
+from ..screening.table import feature_frame, wanted_kinds
+from ..surrogates.packed import PackedObservations, merge_packed
+from ..surrogates.target import TargetScale
+from .splits import TRAIN, Split, given_parts, grouped_parts, random_parts
+
+FORMAT = 1
+
+
+@dataclass(frozen=True)
+class Screen:
+    """Which columns of which file.
+
+    Attributes:
+        file: CSV, TSV (also .gz, .xz) or Parquet.
+        target: column to learn.
+        features: column -> kind (None: inferred), names, or None for every other column.
+        id: column that names the rows.
+        noise_variance: column with the known variance of each target.
+        transform: of the target, see `TargetScale`.
+        split: of the rows.
+    """
+
+    file: str
+    target: str
+    features: dict[str, str | None] | list[str] | None
+    id: str | None
+    noise_variance: str | None
+    transform: str
+    split: Split
+
+    @property
+    def digest(self) -> str:
+        """Changes with the file or with anything said about it."""
+        seen = os.stat(self.file) if os.path.exists(self.file) else None
+        state = None if seen is None else [seen.st_size, seen.st_mtime_ns]
+        text = json.dumps([FORMAT, os.path.abspath(self.file), state, asdict(self)])
+        return sha256(text.encode()).hexdigest()[:16]
+
+
+@dataclass(frozen=True)
+class Store:
+    """The encoded rows of a screen.
+
+    Attributes:
+        source: name of the file.
+        target: name of the measured column.
+        encoder: learned from the training rows.
+        scale: of the target, learned from the training rows.
+        rows: N x bytes uint8 packed inputs, mapped from a file.
+        y: N targets, own units.
+        noise: N known variances in squared standardised units, or None.
+        part: N int8, see `splits`.
+        identity: of the training rows' content.
+    """
+
+    source: str
+    target: str
+    encoder: Encoder
+    scale: TargetScale
+    rows: Tensor
+    y: Tensor
+    noise: Tensor | None
+    part: Tensor
+    identity: str
+
+    @functools.cached_property
+    def packing(self) -> Packing:
+        """Of the rows."""
+        return Packing.of(self.encoder)
+
+    def members(self, part: int) -> Tensor:
+        """Rows of a part, in order of the file."""
+        return (self.part == part).nonzero().squeeze(-1)
+
+    def training(self) -> PackedObservations:
+        """The training rows, standardised, replicates merged."""
+        rows = self.members(TRAIN)
+        noise = None if self.noise is None else self.noise[rows]
+        return merge_packed(self.rows[rows], self.packing, self.scale.standardise(self.y[rows]), noise)
+
+
+def prepare(screen: Screen, folder: Path) -> None:
+    """Encode the screen into the folder unless that was done before.
+
+    Raises:
+        InputError: anything about the file or the split that the user can put right.
+    """
+    screen.split.check()
+    meta, packed = _paths(screen, folder)
+    if meta.exists() and packed.exists():
+        return
+    source = open_source(screen.file)
+    roles = {"target": screen.target, "id": screen.id, "noise variance": screen.noise_variance}
+    if screen.split.by in ("group", "column"):
+        roles["split"] = screen.split.column
+    used = {role: source.require(name, role) for role, name in roles.items() if name is not None}
+    wanted = wanted_kinds(source, _features(screen, source, used), used)
+    y, noise, measured = _measured(source, screen)
+    part = _parts(screen.split, source, wanted, measured)
+    scale = _scale(screen, y, part, noise is not None)
+    encoder, sha = _learn(source, wanted, measured, part), sha256()
+
+    def write(temporary: Path) -> None:
+        with temporary.open("wb") as file:
+            for table, numbers, _ in _pieces(source, {**encoder.kinds}, measured):
+                data = pack(encoder, table, numbers).tobytes()
+                sha.update(data)
+                file.write(data)
+
+    make_folder(folder)
+    atomic_write(packed, write)
+    sha.update(part.tobytes() + y.tobytes() + json.dumps([encoder.to_dict(), scale.to_dict()]).encode())
+    content = {
+        "source": source.name,
+        "target": screen.target,
+        "encoder": encoder.to_dict(),
+        "scale": scale.to_dict(),
+        "y": torch.from_numpy(y),
+        "noise": None if noise is None else scale.standardise_variance(torch.from_numpy(noise)),
+        "part": torch.from_numpy(part),
+        "identity": sha.hexdigest()[:16],
+    }
+    atomic_write(meta, lambda temporary: torch.save(content, temporary))
+
+
+def load(screen: Screen, folder: Path) -> Store:
+    """Map what `prepare` wrote."""
+    meta, packed = _paths(screen, folder)
+    content = torch.load(meta, weights_only=True)
+    encoder, scale = Encoder.from_dict(content.pop("encoder")), TargetScale(**content.pop("scale"))
+    shape = (len(content["y"]), Packing.of(encoder).size)
+    rows = torch.from_numpy(np.memmap(packed, dtype=np.uint8, mode="c", shape=shape))
+    return Store(encoder=encoder, scale=scale, rows=rows, **content)
+
+
+def make_folder(folder: Path) -> None:
+    """Make a folder, with its parents.
+
+    Raises:
+        InputError: the system refuses.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(f"the folder {folder} cannot be made ({error.strerror}); give another") from None
+
+
+def _paths(screen: Screen, folder: Path) -> tuple[Path, Path]:
+    return folder / f"{screen.digest}.pt", folder / f"{screen.digest}.rows"
+
+
+def _features(screen: Screen, source: Source, used: dict[str, str]) -> Any:
+    """The features asked for; where none are named, every column without another use, nor the split's."""
+    if screen.features is not None:
+        return screen.features
+    taken = {*used.values(), screen.split.column}
+    return [column for column in source.columns if column not in taken]
+
+
+def _scale(screen: Screen, y: np.ndarray, part: np.ndarray, noise_known: bool) -> TargetScale:
+    own, rest = y[part == TRAIN], y[part != TRAIN]
+    transform = screen.transform
+    if transform == "auto" and (rest < 0).any():
+        transform = "none"  # a root could not be drawn of the held-out rows
+    elif transform == "sqrt":
+        TargetScale.of(torch.from_numpy(y), transform, noise_known)  # refuses what is negative in any part
+    if (own == own[0]).all():
+        raise InputError(
+            f"{screen.file}: column {screen.target!r} is {own[0]:g} in every training row, so there is nothing to "
+            "learn; split otherwise"
+        )
+    return TargetScale.of(torch.from_numpy(own), transform, noise_known)
+
+
+def _parts(split: Split, source: Source, wanted: dict[str, str | None], measured: np.ndarray) -> np.ndarray:
+    """Part of each measured row; `measured` are their places (0-based) in the file."""
+    if split.by == "random":
+        return random_parts(len(measured), split)
+    if split.by == "scaffold":
+        molecules = [name for name, kind in wanted.items() if kind == "smiles"]
+        if split.column is None and not molecules:
+            raise InputError(f"{source.name}: a split by scaffold needs a feature of kind smiles; there is none")
+        column = source.require(split.column or molecules[0], "split")
+        values = source.load([column])[column].iloc[measured].astype(str)
+        return grouped_parts(scaffolds(values, Place(source.name, column, measured + 1)), split, "the scaffolds")
+    column = str(split.column)
+    values = source.load([column])[column].iloc[measured]
+    if split.by == "column":
+        return given_parts(values.tolist(), source.name, column, measured + 1)
+    return grouped_parts(values.astype(str).to_numpy(dtype=object), split, f"the groups of column {column!r}")
+
+
+def _measured(source: Source, screen: Screen) -> tuple[np.ndarray, np.ndarray | None, np.ndarray]:
+    """Targets and known variances of the measured rows, and their places (0-based) in the file."""
+    names = [name for name in (screen.target, screen.noise_variance) if name is not None]
+    cells = source.load(names)
+    y = target_of(source.name, cells[screen.target], screen.target)
+    measured = np.flatnonzero(~np.isnan(y))
+    if screen.noise_variance is None:
+        return y[measured], None, measured
+    place = Place(source.name, screen.noise_variance, measured + 1)
+    return y[measured], noise_of(cells[screen.noise_variance].iloc[measured], place), measured
+
+
+def _pieces(
+    source: Source, kinds: dict[str, str | None], measured: np.ndarray
+) -> Iterator[tuple[Table, np.ndarray, slice]]:
+    """The measured rows piece by piece, features checked: table, row numbers (1-based) and places among the measured.
+
+    Kinds that are None are inferred from the first piece.
+    """
+    start = 0
+    for raw in source.stream(list(kinds), None):
+        cut = slice(*np.searchsorted(measured, (start, start + len(raw))).tolist())
+        rows = measured[cut]
+        first, start = start, start + len(raw)
+        if not len(rows):
+            continue
+        # Molecules are read when they are encoded; to check them here too would double the time.
+        checks = {name: "categorical" if kind == "smiles" else kind for name, kind in kinds.items()}
+        some = raw.iloc[rows - first].reset_index(drop=True)
+        frame, found = feature_frame(source, some, checks, None, rows + 1)
+        kinds = {name: kind or found[name] for name, kind in kinds.items()}
+        yield Table(frame, {name: str(kind) for name, kind in kinds.items()}, None, source.name), rows + 1, cut
+
+
+def _learn(source: Source, kinds: dict[str, str | None], measured: np.ndarray, part: np.ndarray) -> Encoder:
+    """The encoder of the training rows."""
+    learned: Encoder | None = None
+    for table, _, cut in _pieces(source, kinds, measured):
+        own = np.flatnonzero(part[cut] == TRAIN)
+        if len(own):
+            piece = Encoder.from_table(table.take(own))
+            learned = piece if learned is None else _joined(learned, piece)
+            if all(column.kind == "smiles" for column in learned.columns):
+                break  # fingerprints have nothing to learn
+    assert learned is not None
+    return learned
+
+
+def _joined(one: Encoder, other: Encoder) -> Encoder:
+    """The encoder of two pieces together."""
+    return Encoder(tuple(_joined_column(a, b) for a, b in zip(one.columns, other.columns, strict=True)))
+
+
+def _joined_column(a: Column, b: Column) -> Column:
+    if isinstance(a, ContinuousColumn) and isinstance(b, ContinuousColumn):
+        return ContinuousColumn(a.name, min(a.low, b.low), max(a.high, b.high))
+    if isinstance(a, CategoricalColumn) and isinstance(b, CategoricalColumn):
+        return CategoricalColumn(a.name, tuple(sorted({*a.levels, *b.levels})))
+    return a  # a sequence of another length is refused when it is encoded
