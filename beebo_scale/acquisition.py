@@ -108,7 +108,10 @@ class BatchedEnergyEntropy(AcquisitionFunction):
         Returns:
             b.
         """
-        mean, covar = self.conditioned.mean_and_covar(X)  # b x q, b x q x q
+        return self.of_moments(X, *self.conditioned.mean_and_covar(X))
+
+    def of_moments(self, X: Tensor, mean: Tensor, covar: Tensor) -> Tensor:
+        """Value of batches (... q x d) whose posterior mean (... q) and covariance (... q x q) are known, ... ."""
         energy = self._energy(X, mean, covar)
         if self.temperature == 0.0:
             return energy

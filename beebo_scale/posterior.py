@@ -149,6 +149,10 @@ class Posterior:
         X = self._warped(X)
         return self._features(X, self._cross(X))
 
+    def prior_covar(self, X1: Tensor, X2: Tensor) -> Tensor:
+        """Prior covariance k between two sets of points, ... p x d and ... q x d -> ... p x q."""
+        return gram(self.kernel, self._warped(X1), self._warped(X2))
+
     def cross_covar(self, X1: Tensor, F1: Tensor, X2: Tensor, F2: Tensor) -> Tensor:
         """Posterior covariance between two sets of points whose features are known.
 
@@ -161,7 +165,7 @@ class Posterior:
         Returns:
             p x q.
         """
-        C = gram(self.kernel, self._warped(X1), self._warped(X2)) - F1 @ F2.mT
+        C = self.prior_covar(X1, X2) - F1 @ F2.mT
         return C if self.up is None else C + (F1 @ self.up) @ (F2 @ self.up).mT
 
     def augment(self, X: Tensor, noise: Tensor | float | None = None, Y: Tensor | None = None) -> Posterior:

@@ -23,7 +23,8 @@ from typing import Any
 import torch
 
 import beebo_scale as bs
-from beebo_scale.proposal.box import BoxSearch, climb
+from beebo_scale.proposal.climb import BoxSearch, climb
+from beebo_scale.proposal.space import Space
 from beebo_scale.proposal.pool import greedy
 from beebo_scale.surrogates.exact import condition_exactly
 from beebo_scale.surrogates.gp import GaussianProcess
@@ -212,10 +213,11 @@ def box(place: Place) -> list[Figures]:
     posterior = exact(place, place.sizes.acquisition[0])
     acqf, bounds = bs.BatchedEnergyEntropy(posterior), place.uniform(2, D).mul(0)
     bounds[1] = 1.0
+    space = Space(bounds)
     X, search = place.uniform(8, 100, D, seed=4), BoxSearch(steps=place.sizes.steps)
     found: list[tuple[torch.Tensor, torch.Tensor]] = []
-    seconds = place.seconds(lambda: found.append(climb(acqf, X, bounds, search)))
-    again = climb(acqf, X, bounds, search)[0]
+    seconds = place.seconds(lambda: found.append(climb(acqf, X, space, search)))
+    again = climb(acqf, X, space, search)[0]
     return [
         {
             "what": f"box search, 8 batches of 100, {search.steps} steps",

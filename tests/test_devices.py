@@ -10,8 +10,9 @@ import torch
 from torch.overrides import TorchFunctionMode
 
 from beebo_scale import BatchedEnergyEntropy, BoxSearch, SoftmaxEnergy, information_gain
-from beebo_scale.proposal.box import climb
+from beebo_scale.proposal.climb import climb
 from beebo_scale.proposal.pool import greedy
+from beebo_scale.proposal.space import Space
 from beebo_scale.surrogates.gp import GaussianProcess, exact_posterior
 from beebo_scale.surrogates.inducing import select_inducing_points
 from beebo_scale.surrogates.kernels import screen_kernel
@@ -70,7 +71,7 @@ def chosen(posterior, X):
 
 def moved(posterior, X):
     bounds = torch.stack([torch.zeros_like(X[0, 0]), torch.ones_like(X[0, 0])])
-    return climb(BatchedEnergyEntropy(posterior, 0.5), X, bounds, BoxSearch(steps=5))
+    return climb(BatchedEnergyEntropy(posterior, 0.5), X, Space(bounds), BoxSearch(steps=5))
 
 
 READERS = (acquisition, conditioned, chosen, moved)

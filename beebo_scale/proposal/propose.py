@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
-import math
 import os
 import time
-from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from numbers import Integral
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import torch
 from torch import Tensor
 
 from ..acquisition import BatchedEnergyEntropy, check_temperature
 from ..errors import InputError
-from ..screening import Batch, Encoder, Table, read_library
-from .box import BoxSearch, optimize_box, replace_repeats
-from .pool import choose, greedy, known
+from ..screening import Batch, Encoder, Table
+from ..screening.library import Library, open_library
+from .blocks import ranked
+from .box import BoxSearch, optimize_box
+from .eligible import Rules
 from .record import input_hashes, versions
+from .repeats import replace_repeats
+from .settings import Bounds, Box, settings_of
+from .stream import Aim, check_library, choose
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -27,7 +29,6 @@ if TYPE_CHECKING:
     from ..surrogates import Surrogate
 
 ADDED = ("rank", "mean", "std", "gain")  # columns of a batch beside the id and the features
-Bounds = Mapping[str, tuple[float, float]] | Sequence[tuple[float, float]]
 
 
 @dataclass(frozen=True)
@@ -65,7 +66,7 @@ def propose(
     surrogate: Surrogate,
     q: int,
     library: str | os.PathLike[str] | pd.DataFrame | Table | None = None,
-    bounds: Bounds | None = None,
+    bounds: Bounds | Box | None = None,
     *,
     temperature: float = 0.5,
     maximize: bool = True,
@@ -97,10 +98,11 @@ def propose(
     start = time.monotonic()
     request = Request(q, temperature, maximize, allow_repeats, seed)
     if library is not None and bounds is None:
-        table = library if isinstance(library, Table) else read_library(library, surrogate.encoder.kinds, id)
-        found = _from_library(surrogate, table, request)
+        opened = open_library(library, surrogate.encoder.kinds, id)
+        found = _from_library(surrogate, opened, request)
     elif bounds is not None and library is None:
-        found = _from_box(surrogate, bounds, search or BoxSearch(), request)
+        box = bounds if isinstance(bounds, Box) else Box(bounds)
+        found = _from_box(surrogate, box, search or BoxSearch(), request)
     else:
         raise InputError("give either a library or bounds to choose from, and not both")
     mean, std = surrogate.predict_encoded(found.X)
@@ -122,7 +124,7 @@ def propose(
     return Batch(frame, run)
 
 
-def check_request(request: Request, measured: Table, library: Table | None, bounds: Bounds | None) -> None:
+def check_request(request: Request, measured: Table, library: Table | None, bounds: Bounds | Box | None) -> None:
     """Refuse before the fit what `propose` would refuse after it.
 
     Raises:
@@ -131,9 +133,10 @@ def check_request(request: Request, measured: Table, library: Table | None, boun
     encoder = Encoder.from_table(measured)
     _check_names(encoder, None if library is None else library.id)
     if bounds is not None:
-        encoder.bounds(bounds)
+        settings_of(encoder, bounds if isinstance(bounds, Box) else Box(bounds))
     if library is not None:
-        _eligible(library, encoder.encode(library), encoder.encode(measured), request)
+        rules = Rules(measured=encoder.encode(measured), allow_repeats=request.allow_repeats)
+        check_library(encoder, open_library(library, encoder.kinds), Aim(request.q, rules=rules))
 
 
 def _check_names(encoder: Encoder, id: str | None) -> None:
@@ -142,73 +145,42 @@ def _check_names(encoder: Encoder, id: str | None) -> None:
         raise InputError(f"column {taken[0]!r} has the name of a column that a batch adds; rename it in all files")
 
 
-def _eligible(table: Table, X: Tensor, measured: Tensor, request: Request) -> tuple[Tensor, dict[str, int]]:
-    """Which rows of a library (encoded as X) may be proposed, p booleans, and what there is to say about the others."""
-    old, repeated = known(X, measured)
-    repeated &= ~old
-    counts = {"rows": len(table), "measured_already": int(old.sum()), "repeated": int(repeated.sum())}
-    eligible = torch.ones_like(old) if request.allow_repeats else ~(old | repeated)
-    if request.q > int(eligible.sum()):
-        raise InputError(
-            f"{table.source}: q = {request.q}, but only {int(eligible.sum())} of its {len(table)} rows can be proposed "
-            f"({counts['measured_already']} measured already, {counts['repeated']} repeat an earlier row); "
-            "lower q, or give a larger library"
-        )
-    return eligible, counts
-
-
-def _from_library(surrogate: Surrogate, table: Table, request: Request) -> _Found:
-    _check_names(surrogate.encoder, table.id)
-    X = surrogate.encoder.encode(table)
-    eligible, counts = _eligible(table, X, surrogate.data.X, request)
-    choice = choose(surrogate.posterior(), X, request.q, request.temperature, eligible, request.maximize)
-    certificate = {
-        "certified": choice.certified,
-        "smallest_accepted_gain": float(choice.gain[-1]),
-        "best_score_left_out": choice.best_left_out,
-        "shortlist": choice.shortlist,
-    }
+def _from_library(surrogate: Surrogate, library: Library, request: Request) -> _Found:
+    _check_names(surrogate.encoder, library.id)
+    rules = Rules(measured=surrogate.data.X, allow_repeats=request.allow_repeats)
+    aim = Aim(request.q, request.temperature, request.maximize, rules)
+    choice = choose(surrogate.posterior(), surrogate.encoder, library, aim)
     return _Found(
-        frame=table.take(choice.index.numpy()).frame,
-        X=X[choice.index],
+        frame=choice.table.frame,
+        X=choice.X,
         gain=choice.gain,
-        configuration={"library": table.source},
-        record={"certificate": certificate, "library": counts},
+        configuration={"library": library.source},
+        record={"certificate": choice.certificate, "library": choice.counts},
     )
 
 
-def _from_box(surrogate: Surrogate, own: Bounds, search: BoxSearch, request: Request) -> _Found:
+def _from_box(surrogate: Surrogate, box: Box, search: BoxSearch, request: Request) -> _Found:
     _check_names(surrogate.encoder, None)
-    bounds = surrogate.encoder.bounds(own)
+    settings = settings_of(surrogate.encoder, box)
+    space = settings.space
     acqf = BatchedEnergyEntropy(surrogate.posterior(), request.temperature, maximize=request.maximize)
-    X, _ = optimize_box(acqf, bounds, request.q, search, request.seed)
+    X, _, found = optimize_box(acqf, space, request.q, search, request.seed)
     replaced = 0
     if not request.allow_repeats:
-        X, replaced = replace_repeats(acqf, X, bounds, surrogate.data.X, request.seed)
-    acqf = acqf.adapted(X)  # the final value and gains from a root that is exact at the batch
-    order, gain = greedy(acqf.conditioned, X, request.q, acqf.temperature, acqf.sign)
+        X, replaced = replace_repeats(acqf, X, space, surrogate.data.X, request.seed)
+    if request.q <= search.block:
+        acqf = acqf.adapted(X)  # the final value and gains from a root that is exact at the batch
+    order, gain = ranked(acqf, X)
     X = X[order]
-    with torch.no_grad():
-        value = float(acqf(X))
-    box = _by_name(surrogate.encoder, own)
     return _Found(
-        frame=_in_own_units(surrogate.encoder.decode(X), box),
+        frame=settings.frame(X),
         X=X,
         gain=gain,
-        configuration={"bounds": {name: list(pair) for name, pair in box.items()}, "search": asdict(search)},
-        record={"certificate": None, "acquisition_value": value, "replaced_repeats": replaced},
+        configuration=settings.record() | {"search": asdict(search)},
+        record={
+            "certificate": None,
+            "acquisition_value": float(gain.sum()),
+            "replaced_repeats": replaced,
+            "box": found,
+        },
     )
-
-
-def _by_name(encoder: Encoder, own: Bounds) -> dict[str, tuple[float, float]]:
-    """The box by feature name, in the order of the features."""
-    pairs = own if isinstance(own, Mapping) else dict(zip(encoder.kinds, own, strict=True))
-    return {name: (float(pairs[name][0]), float(pairs[name][1])) for name in encoder.kinds}
-
-
-def _in_own_units(frame: pd.DataFrame, box: Mapping[str, tuple[float, float]]) -> pd.DataFrame:
-    """Settings without the dust of decoding (79.99999999999999), and never outside the box for it."""
-    for name, (lo, hi) in box.items():
-        digits = 9 - math.floor(math.log10(hi - lo))
-        frame[name] = frame[name].round(digits).clip(lo, hi)
-    return frame

@@ -18,7 +18,6 @@ from .polytope import TOLERANCE, project, slack
 Inequality = tuple[Tensor, Tensor, float]  # indices, coefficients, right-hand side: sum_i c_i x_i >= b, as in botorch
 WALK = 50  # steps of a random walk inside the inequalities
 ROUNDS = 30  # of alternating projections, where inequalities bind shared columns
-SMALL = 20_000  # points of a space of labels and whole numbers that are listed rather than sampled
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,6 +47,17 @@ class Space:
         """The same space on another device (arguments as in `torch.Tensor.to`)."""
         codes = {column: values.to(*args, **kwargs) for column, values in self.categorical.items()}
         return replace(self, bounds=self.bounds.to(*args, **kwargs), categorical=codes)
+
+    def with_shared(self, x: Tensor) -> Space:
+        """The space with its shared columns fixed at their values in a point (d)."""
+        own = [column for column in range(self.width) if column not in self.shared]
+        return replace(
+            self,
+            bounds=torch.where(self.tied, x, self.bounds),
+            integer={column: k for column, k in self.integer.items() if column in own},
+            categorical={column: codes for column, codes in self.categorical.items() if column in own},
+            shared=(),
+        )
 
     @cached_property
     def relaxed(self) -> Tensor:
@@ -94,6 +104,16 @@ class Space:
                 right.append(rest / length)
         A = torch.stack(rows) if rows else lo.new_zeros(0, self.width)
         return A, torch.tensor(right, dtype=torch.float64).to(lo)
+
+    @cached_property
+    def coupled(self) -> bool:
+        """Whether an inequality binds a shared column."""
+        return bool((self._faces[0][:, self.tied] != 0).any())
+
+    def lean(self, U: Tensor) -> Tensor:
+        """Where the inequalities that each point breaks want it to go, by column: n x d in the unit cube -> n x d."""
+        A, b = self._faces
+        return (U @ A.mT < b).to(A) @ A
 
     @cached_property
     def _steps(self) -> Tensor:

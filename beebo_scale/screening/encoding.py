@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, Protocol
@@ -232,32 +232,6 @@ class Encoder:
         slices = self.slices()
         return pd.DataFrame({column.name: column.decode(codes[:, slices[column.name]]) for column in self.columns})
 
-    def bounds(self, own: Mapping[str, Sequence[float]] | Sequence[Sequence[float]]) -> torch.Tensor:
-        """Turn a box in the columns' own units into encoded units.
-
-        Args:
-            own: column -> (low, high), or one pair per column, in order.
-
-        Returns:
-            2 x width float64: the lows, then the highs.
-
-        Raises:
-            InputError: a column is not continuous, or a pair is missing, unknown or not an interval.
-        """
-        for column in self.columns:
-            if column.kind != "continuous":
-                raise InputError(
-                    f"bounds: column {column.name!r} is {column.kind}, but a box needs continuous columns; "
-                    "give a library"
-                )
-        lows, highs = [], []
-        for column, pair in zip(self.columns, _pairs(list(self.kinds), own), strict=True):
-            assert isinstance(column, ContinuousColumn)
-            low, high = _interval(column.name, pair)
-            lows.append((low - column.low) / column.scale)
-            highs.append((high - column.low) / column.scale)
-        return torch.tensor([lows, highs], dtype=torch.float64)
-
     def to_dict(self) -> dict[str, Any]:
         """Return plain types only, fit for JSON and checkpoints."""
         columns = [{**asdict(column), "kind": column.kind} for column in self.columns]  # type: ignore[call-overload]
@@ -282,29 +256,3 @@ class Encoder:
             else:
                 raise InputError(f"column {entry['name']!r} has the unknown kind {entry['kind']!r}; update beebo_scale")
         return cls(tuple(columns))
-
-
-def _pairs(names: list[str], own: Mapping[str, Sequence[float]] | Sequence[Sequence[float]]) -> list[Sequence[float]]:
-    if not isinstance(own, Mapping):
-        if len(own) != len(names):
-            raise InputError(f"bounds: {len(own)} pairs for {len(names)} columns; give one for each of {names}")
-        return list(own)
-    for name in own:
-        if name not in names:
-            raise InputError(f"bounds: {name!r} is no feature{did_you_mean(name, names)}; the features are {names}")
-    for name in names:
-        if name not in own:
-            raise InputError(f"bounds: column {name!r} has no pair; give one, or leave it out of the features")
-    return [own[name] for name in names]
-
-
-def _interval(name: str, pair: Sequence[float]) -> tuple[float, float]:
-    try:
-        low, high = (float(end) for end in pair)
-    except (TypeError, ValueError):
-        raise InputError(f"bounds: column {name!r} has {pair!r}; give a pair (low, high) of numbers") from None
-    if not (np.isfinite(low) and np.isfinite(high)):
-        raise InputError(f"bounds: column {name!r} has ({low}, {high}); both ends must be finite")
-    if low >= high:
-        raise InputError(f"bounds: column {name!r} has ({low}, {high}); the low end must be below the high end")
-    return low, high

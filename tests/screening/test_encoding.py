@@ -155,41 +155,6 @@ def test_missing_feature_and_other_kind():
         encoder.encode(library)
 
 
-def test_bounds_in_encoded_units():
-    encoder = box()
-    expected = torch.tensor([[-0.5, -1.0], [2.0, 1.0]], dtype=torch.float64)
-    assert torch.equal(encoder.bounds([(10, 60), (6, 8)]), expected)
-    assert torch.equal(encoder.bounds({"pH": (6, 8), "temp": (10, 60)}), expected)
-    assert torch.equal(encoder.bounds(np.array([[10, 60], [6, 8]])), expected)
-
-
-@pytest.mark.parametrize(
-    ("own", "said"),
-    [
-        ([(10, 60)], "1 pairs for 2 columns"),
-        ({"temp": (10, 60)}, "'pH' has no pair"),
-        ({"temp": (10, 60), "ph": (6, 8)}, "'ph' is no feature (did you mean 'pH'?)"),
-        ([(10, 60), (8, 8)], "'pH' has (8.0, 8.0); the low end"),
-        ([(60, 10), (6, 8)], "'temp' has (60.0, 10.0); the low end"),
-        ([(10, float("inf")), (6, 8)], "'temp' has (10.0, inf); both ends must be finite"),
-        ([(10, float("nan")), (6, 8)], "'temp'"),
-        ([(10, 60, 70), (6, 8)], "'temp' has (10, 60, 70); give a pair"),
-        ([5, (6, 8)], "'temp' has 5; give a pair"),
-        ([("low", 60), (6, 8)], "'temp'"),
-    ],
-)
-def test_bounds_that_are_no_box(own, said):
-    with pytest.raises(InputError) as caught:
-        box().bounds(own)
-    assert said in str(caught.value)
-    assert "\n" not in str(caught.value)
-
-
-def test_a_box_needs_continuous_columns():
-    with pytest.raises(InputError, match=r"'base' is categorical, but a box needs continuous columns; give a library"):
-        Encoder.from_table(measured()).bounds({"temp": (0, 1)})
-
-
 def test_a_large_protein_library_is_encoded():
     letters = np.array(list("ACDEFGHIKLMNPQRSTVWY"))
     places = np.random.default_rng(0).integers(0, 20, (20_000, 4))

@@ -1,0 +1,181 @@
+"""Gradient ascent of whole batches inside a space: projected Adam, and a polish by L-BFGS-B."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from scipy.optimize import minimize
+from torch import Tensor
+
+from ..acquisition import BatchedEnergyEntropy
+from ..progress import track
+from .mixed import sweep
+from .space import Space
+
+Start = Literal["greedy", "sobol"]
+EXCHANGES = 4  # rounds of single moves, at most
+
+
+@dataclass(frozen=True)
+class BoxSearch:
+    """How hard to search.
+
+    Attributes:
+        restarts: number of batches that are moved, each from a start of its own.
+        steps: gradient steps.
+        learning_rate: first step of Adam, as a part of the box; it falls to zero on a cosine.
+        start: "greedy" or "sobol".
+        refresh: steps after which an approximate posterior is made exact at the batches as they are then.
+        polish: iterations of L-BFGS-B after the last step, where bounds are the only limits.
+        chunk: restarts that one worker moves side by side; workers share out the chunks.
+        block: most points that move together; a larger batch is put together from blocks.
+        block_steps: gradient steps of a block.
+        sweeps: how often each block is moved again, given all the others.
+    """
+
+    restarts: int = 4
+    steps: int = 200
+    learning_rate: float = 0.05
+    start: Start = "greedy"
+    refresh: int = 50
+    polish: int = 0
+    chunk: int = 1
+    block: int = 128
+    block_steps: int = 30
+    sweeps: int = 1
+
+
+def climb(
+    acqf: BatchedEnergyEntropy, X: Tensor, space: Space, search: BoxSearch, moving: Tensor | None = None
+) -> tuple[Tensor, Tensor]:
+    """Projected Adam from every starting batch; each restart keeps the best batch that it visited.
+
+    Under an approximate posterior a batch looks better the further it has moved from where that was made exact, so
+    only the batches at which it was made exact compete: every `refresh` steps, and the last.
+
+    Args:
+        acqf: to maximise; its restarts do not interact.
+        X: b x q x d starting batches.
+        space: where they may go; whole numbers are taken as continuous on the way.
+        search: steps, learning rate and refreshment.
+        moving: d booleans, the columns that move; None takes all that a gradient can move.
+
+    Returns:
+        b x q x d batches and their b values.
+    """
+    moving = space.relaxed if moving is None else moving
+    # In the unit cube, so that one step size fits all inputs.
+    U = space.relax(space.unit(X), moving).requires_grad_(True)
+    adam = torch.optim.Adam([U], lr=search.learning_rate)
+    best, best_value, current = U.detach().clone(), U.new_full((len(U),), -math.inf), acqf
+    for step in track(range(search.steps + 1), "moving the batch"):
+        for group in adam.param_groups:
+            group["lr"] = 0.5 * search.learning_rate * (1 + math.cos(math.pi * step / max(1, search.steps)))
+        here = torch.where(moving, space.own(U), X)
+        fresh = step % search.refresh == 0 or step == search.steps
+        current = acqf.adapted(here) if fresh else current
+        value = current(here)  # b
+        if fresh or current is acqf:
+            better = value.detach() > best_value
+            best[better], best_value[better] = U.detach()[better], value.detach()[better]
+        if step < search.steps:
+            (slope,) = torch.autograd.grad(-value.sum(), [U])
+            U.grad = _shared_sum(slope, space)
+            adam.step()
+            with torch.no_grad():
+                U.copy_(space.relax(U, moving))
+    return torch.where(moving, space.own(best), X), best_value
+
+
+def _shared_sum(slope: Tensor, space: Space) -> Tensor:
+    """The slope in a shared column is that of all points together, ... q x d -> ... q x d."""
+    return torch.where(space.tied, slope.sum(-2, keepdim=True), slope) if space.shared else slope
+
+
+def polish(acqf: BatchedEnergyEntropy, X: Tensor, space: Space, iterations: int) -> Tensor:
+    """One batch (q x d) moved on in its continuous columns by L-BFGS-B, as botorch does; bounds only.
+
+    It may end lower where the posterior is approximate, as that is exact at the start only: compare.
+    """
+    own, alone = space.continuous & ~space.tied, space.continuous & space.tied
+    acqf = acqf.adapted(X)
+    start = space.unit(X)
+    split = len(X) * int(own.sum())
+
+    def batch(u: np.ndarray) -> Tensor:
+        values = torch.as_tensor(u).to(start)
+        U = start.clone()
+        U[:, own] = values[:split].reshape(len(X), -1)
+        U[:, alone] = values[split:]
+        return torch.where(space.continuous, space.own(U), X)
+
+    def value_and_slope(u: np.ndarray) -> tuple[float, np.ndarray]:
+        here = batch(u).requires_grad_(True)
+        value = acqf(here).sum()
+        slope = torch.autograd.grad(-value, here)[0] * (space.bounds[1] - space.bounds[0])
+        parts = [slope[:, own].reshape(-1), slope[:, alone].sum(0)]
+        return -float(value.detach()), torch.cat(parts).cpu().numpy()
+
+    first = torch.cat([start[:, own].reshape(-1), start[0, alone]]).cpu().numpy()
+    found: Any = minimize(
+        value_and_slope,
+        first,
+        jac=True,
+        method="L-BFGS-B",
+        bounds=[(0, 1)] * len(first),
+        options={"maxiter": iterations},
+    )
+    return batch(np.clip(found.x, 0.0, 1.0))
+
+
+def ascend(acqf: BatchedEnergyEntropy, X: Tensor, space: Space, search: BoxSearch) -> tuple[Tensor, Tensor]:
+    """All that there is to improve batches of the space; none ends below its start.
+
+    Continuous columns move by gradient, whole numbers with them at first. Then single labels and whole numbers are
+    exchanged and the continuous columns follow, in turn; values count at batches of the space only.
+
+    Args:
+        acqf: to maximise.
+        X: b x q x d starting batches of the space.
+        space: where they may go.
+        search: how hard to search.
+
+    Returns:
+        b x q x d batches of the space and their b values.
+    """
+    if space.discrete:
+        X, value = _ascend_mixed(acqf, X, space, search)
+    else:
+        X, value = climb(acqf, X, space, search)
+    if search.polish and space.plain and bool(space.continuous.any()):
+        X, value = _better(acqf, X, value, torch.stack([polish(acqf, x, space, search.polish) for x in X]))
+    return X, value
+
+
+def _ascend_mixed(acqf: BatchedEnergyEntropy, X: Tensor, space: Space, search: BoxSearch) -> tuple[Tensor, Tensor]:
+    with torch.no_grad():
+        value = acqf.adapted(X)(X)
+    if bool(space.relaxed.any()):
+        moved, _ = climb(acqf, X, space, search)
+        X, value = _better(acqf, X, value, torch.stack([space.settle(x) for x in moved]))
+    follow = replace(search, steps=search.steps // 4, learning_rate=search.learning_rate / 4)
+    for _ in range(EXCHANGES):
+        before = value
+        X, value = _better(acqf, X, value, torch.stack([sweep(acqf, x, space) for x in X]))
+        if not bool((value > before).any()):
+            break
+        if bool(space.continuous.any()):
+            X, value = _better(acqf, X, value, climb(acqf, X, space, follow, space.continuous)[0])
+    return X, value
+
+
+def _better(acqf: BatchedEnergyEntropy, X: Tensor, value: Tensor, other: Tensor) -> tuple[Tensor, Tensor]:
+    """The better of two batches for each restart, and its value."""
+    with torch.no_grad():
+        new = acqf.adapted(other)(other)
+    rises = new > value
+    return torch.where(rises[:, None, None], other, X), torch.where(rises, new, value)

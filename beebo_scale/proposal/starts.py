@@ -1,0 +1,97 @@
+"""Where a search of a space starts: points worth starting from, and greedy batches of them."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from ..acquisition import BatchedEnergyEntropy
+from ..posterior import Posterior
+from .pool import SHORTLIST, greedy
+from .space import Space
+
+SHARED_TRIES = 8  # values of the shared columns that a greedy start compares
+
+
+def restart_seeds(seed: int, count: int) -> list[int]:
+    """A seed for each restart: any worker can draw any restart, and more restarts change none of the first."""
+    generator = torch.Generator().manual_seed(seed)
+    return [int(torch.randint(2**62, (1,), generator=generator)) for _ in range(count)]
+
+
+def draw_start(acqf: BatchedEnergyEntropy, space: Space, q: int, greedy_start: bool, seed: int) -> Tensor:
+    """The starting batch of one restart, q x d: greedy over many points, or plain points of the space."""
+    generator = torch.Generator().manual_seed(seed)
+    if greedy_start:
+        return _greedy_start(acqf, space, q, generator)
+    like = space.sample(1, generator)[0] if space.shared else None
+    return space.sample(q, generator, like)
+
+
+def _greedy_start(acqf: BatchedEnergyEntropy, space: Space, q: int, generator: torch.Generator) -> Tensor:
+    """The best greedy batch over a few values of the shared columns, if there are any."""
+    count = max(1024, SHORTLIST // 2 * q)
+    tries: list[Tensor | None] = [None]
+    if space.shared:
+        tries, count = [*space.sample(SHARED_TRIES, generator)], max(256, count // SHARED_TRIES, 2 * q)
+    best, best_gain = None, -torch.inf
+    for like in tries:
+        X = candidates(acqf.posterior, space, count, generator, acqf.sign, like)
+        X = X[torch.arange(max(q, len(X)), device=X.device) % len(X)]
+        rows, gain = greedy(acqf.conditioned, X, q, acqf.temperature, acqf.sign)
+        if best is None or float(gain.sum()) > best_gain:
+            best, best_gain = X[rows.to(X.device)], float(gain.sum())
+    assert best is not None
+    return best
+
+
+def candidates(
+    posterior: Posterior,
+    space: Space,
+    count: int,
+    generator: torch.Generator,
+    sign: float = 1.0,
+    like: Tensor | None = None,
+) -> Tensor:
+    """Points worth starting from: points spread over the space, and every fourth an incumbent with a small change.
+
+    Args:
+        posterior: its centers with the best posterior means are the incumbents.
+        space: all points of a small one are candidates.
+        count: number of points, about.
+        generator: on the CPU.
+        sign: -1 where small targets are good.
+        like: d; shared columns are as in this point.
+
+    Returns:
+        n x d, n at least one and at most `count`.
+    """
+    if space.count <= count:
+        X = space.every()
+        same = X if like is None else X[((X - like).abs() < 1e-9)[:, space.tied].all(-1)]
+        return same if len(same) else space.sample(1, generator, like)
+    near = count // 4
+    with torch.no_grad():
+        order = (sign * posterior.mean(posterior.centers)).argsort(descending=True, stable=True)
+    best = posterior.centers[order[: max(1, len(order) // 10)]].to(space.bounds)
+    return torch.cat([space.sample(count - near, generator, like), perturbed(best, space, near, generator, like)])
+
+
+def perturbed(
+    points: Tensor, space: Space, count: int, generator: torch.Generator, like: Tensor | None = None
+) -> Tensor:
+    """At most `count` points of the space near some of the given ones (n x d), at 0.001 to 0.1 of its width.
+
+    Labels change with the same small chance; points that cannot be brought into the space are left out.
+    """
+    pick = torch.randint(len(points), (count,), generator=generator)
+    width = 10.0 ** (-1.0 - 2.0 * torch.rand(count, 1, generator=generator, dtype=torch.float64))
+    step = (width * torch.randn(count, space.width, generator=generator, dtype=torch.float64)).to(space.bounds)
+    change = torch.rand(count, space.width, generator=generator, dtype=torch.float64) < width
+    if space.categorical:
+        other = space.sample(count, generator, like)
+    X = points[pick.to(points.device)]
+    moved = torch.where(space.relaxed, space.own(space.unit(X) + step), X)
+    for column in space.categorical:
+        moved[:, column] = torch.where(change[:, column].to(X.device), other[:, column], moved[:, column])
+    return space.near(moved, like)
