@@ -24,8 +24,8 @@ import torch
 
 import beebo_scale as bs
 from beebo_scale.proposal.climb import BoxSearch, climb
-from beebo_scale.proposal.space import Space
 from beebo_scale.proposal.pool import greedy
+from beebo_scale.proposal.space import Space
 from beebo_scale.surrogates.exact import condition_exactly
 from beebo_scale.surrogates.gp import GaussianProcess
 from beebo_scale.surrogates.inducing import select_inducing_points
