@@ -1,6 +1,6 @@
 r"""Prior kernels by column kind.
 
-A screen's kernel is a product (or a sum) over its columns: one ARD Matern-5/2 for all continuous columns, an exchange
+A screen's kernel is a product (or a sum) over its columns: one ARD Matern for all continuous columns, an exchange
 kernel over the sites of each sequence and over all categorical columns, a Tanimoto kernel over each fingerprint.
 Names of the priors: "botorch" (today's defaults: log-normal lengthscales that grow with sqrt(d), no outputscale) and
 "paper" (the defaults of the paper's time: gamma priors on lengthscale and outputscale).
@@ -14,10 +14,12 @@ from typing import Any
 
 import torch
 from gpytorch.constraints import GreaterThan, Interval
-from gpytorch.kernels import AdditiveKernel, IndexKernel, Kernel, MaternKernel, ProductKernel, ScaleKernel
+from gpytorch.kernels import AdditiveKernel, IndexKernel, Kernel, ProductKernel, ScaleKernel
 from gpytorch.priors import GammaPrior, LogNormalPrior
 from torch import Tensor
 from torch.autograd.function import once_differentiable
+
+from .stationary import SmoothnessKernel
 
 PRIORS = ("botorch", "paper")
 COMBINE = ("product", "sum")
@@ -94,14 +96,14 @@ class TaskKernel(IndexKernel):
 
 
 def continuous_kernel(columns: Sequence[int], priors: str) -> Kernel:
-    """ARD Matern-5/2 over columns scaled to [0, 1]."""
+    """ARD Matern over columns scaled to [0, 1], nu = 5/2 to start with (see `search` for when it changes)."""
     d = len(columns)
     if priors == "paper":
         prior, constraint = GammaPrior(3.0, 6.0), GreaterThan(1e-4)
     else:
         prior = LogNormalPrior(math.sqrt(2.0) + 0.5 * math.log(d), math.sqrt(3.0))
         constraint = GreaterThan(2.5e-2, transform=None, initial_value=prior.mode)
-    kernel = MaternKernel(
+    kernel = SmoothnessKernel(
         nu=2.5, ard_num_dims=d, active_dims=tuple(columns), lengthscale_prior=prior, lengthscale_constraint=constraint
     )
     if priors == "paper":

@@ -1,12 +1,14 @@
 """Hyperparameters found with care: a coarse fit first, and another start where that one fails or stops at a limit.
 
 L-BFGS finds one optimum of the likelihood. Bad ones show: a parameter stops at a limit, or noise explains all. Then
-another start is tried. All of it happens on a part of the rows, where it costs little; the best goes on with all.
+another start is tried, and where there are many rows a rougher kernel too, Matern-3/2 for Matern-5/2. All of it happens
+on a part of the rows, where it costs little; what explains all rows best goes on with them.
 """
 
 from __future__ import annotations
 
 import copy
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
@@ -18,10 +20,12 @@ from torch import Tensor
 from ..errors import InputError
 from .gp import FitReport, GaussianProcess, fit_hyperparameters, log_marginal_likelihood
 from .observations import Observations
+from .stationary import SmoothnessKernel
 
 COARSE = 1000  # rows of the first fit, where there are at least twice as many
 CLOSE = 1e-3  # relative distance from a limit that counts as being on it
 ALL_NOISE = 0.95  # of the variance of a standardised target: no signal was found
+ROUGH = 1.5  # nu of the rougher kernel
 SMOOTH, NOISY = 5.0, 0.3  # the other start: lengthscales so many times longer, this noise variance
 
 Step = Callable[[], object] | None
@@ -50,29 +54,26 @@ def find_hyperparameters(
     """
     part = data.take(_some_rows(len(data))) if len(data) >= 2 * COARSE else data
     ends: list[tuple[float, State, FitReport]] = []
-    for count, start in enumerate(_starts(gp, fresh), start=1):
+    starts = 0
+    for start in _starts(gp, fresh):
         gp.load_state_dict(start)
-        report = _attempt(gp, part, maxiter, on_step)
-        if report is not None:
-            report = replace(report, starts=count, limits=limits(gp, data))
-            ends.append((_objective(gp, part), copy.deepcopy(gp.state_dict()), report))
-            if not report.limits or maxiter == 0:
-                break
+        starts += 1
+        ends += _end(gp, part, data, maxiter, on_step)
+        if ends and (not ends[-1][-1].limits or maxiter == 0):
+            break
+    if part is not data and fresh is None and ends and _roughen(gp, _best(ends)[1]):
+        ends += _end(gp, part, data, maxiter, on_step)
     if not ends:
         raise InputError(
             f"no hyperparameters explain the {len(part)} rows that they were fitted on: the likelihood is not finite; "
             "look for extreme values among the features and the targets, and for known noise variances near zero"
         )
-    _, state, report = max(ends, key=lambda end: end[0])  # ties: the first
-    report = replace(report, starts=count)
+    _, state, report = _best(ends)
     gp.load_state_dict(state)
-    if part is data:
-        return report
-    finer = _attempt(gp, data, maxiter, on_step)
+    finer = report if part is data else _attempt(gp, data, maxiter, on_step)
     if finer is None:
         gp.load_state_dict(state)
-        return report
-    return replace(finer, starts=count, limits=limits(gp, data))
+    return replace(finer or report, starts=starts, limits=limits(gp, data))
 
 
 def limits(gp: GaussianProcess, data: Observations) -> tuple[str, ...]:
@@ -121,13 +122,41 @@ def _starts(gp: GaussianProcess, fresh: GaussianProcess | None) -> Iterator[Stat
     yield other.state_dict()
 
 
+def _roughen(gp: GaussianProcess, state: State) -> bool:
+    """Take a state but with Matern-3/2 kernels; False if there is none to change."""
+    gp.load_state_dict(state)
+    kernels = [module for module in gp.kernel.modules() if isinstance(module, SmoothnessKernel)]
+    for kernel in kernels:
+        kernel.nu = ROUGH
+    return bool(kernels)
+
+
+def _end(
+    gp: GaussianProcess, part: Observations, data: Observations, maxiter: int, on_step: Step
+) -> list[tuple[float, State, FitReport]]:
+    """Where a fit to a part of the rows ends: what it is worth on all of them, the state, the report; or nothing."""
+    report = _attempt(gp, part, maxiter, on_step)
+    try:
+        value = float("nan") if report is None else _objective(gp, data)
+    except torch.linalg.LinAlgError:
+        return []
+    if report is None or not math.isfinite(value):
+        return []
+    return [(value, copy.deepcopy(gp.state_dict()), replace(report, limits=limits(gp, data)))]
+
+
+def _best(ends: list[tuple[float, State, FitReport]]) -> tuple[float, State, FitReport]:
+    """The end with the largest value, the first of these."""
+    return max(ends, key=lambda end: end[0])
+
+
 def _attempt(gp: GaussianProcess, data: Observations, maxiter: int, on_step: Step) -> FitReport | None:
     """A fit, or None if it breaks down."""
     try:
         report = fit_hyperparameters(gp, data, maxiter, on_step)
     except torch.linalg.LinAlgError:
         return None
-    return report if torch.isfinite(torch.tensor(report.log_likelihood)) else None
+    return report if math.isfinite(report.log_likelihood) else None
 
 
 def _objective(gp: GaussianProcess, data: Observations) -> float:

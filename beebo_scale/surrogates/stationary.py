@@ -83,7 +83,28 @@ def _smoothness(kernel: Kernel) -> float | None:
     """Nu of a stationary kernel known here (infinite for RBF), None for any other."""
     if kernel.batch_shape != torch.Size():
         return None
-    return kernel.nu if type(kernel) is MaternKernel else math.inf if type(kernel) is RBFKernel else None
+    if type(kernel) in (MaternKernel, SmoothnessKernel):
+        return kernel.nu
+    return math.inf if type(kernel) is RBFKernel else None
+
+
+class SmoothnessKernel(MaternKernel):
+    """A Matern kernel whose nu is a hyperparameter like others: part of the state, so that it is saved and restored.
+
+    Files of earlier versions say nothing of it: then it is 5/2.
+    """
+
+    def get_extra_state(self) -> Tensor:
+        """Nu."""
+        return torch.tensor(self.nu, dtype=torch.float64)
+
+    def set_extra_state(self, state: Tensor) -> None:
+        """Take nu from a state."""
+        self.nu = float(state)
+
+    def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *rest: Any) -> None:
+        state_dict.setdefault(f"{prefix}_extra_state", torch.tensor(2.5, dtype=torch.float64))
+        super()._load_from_state_dict(state_dict, prefix, *rest)
 
 
 class StationaryKernel(Kernel):

@@ -1,4 +1,5 @@
 import copy
+import math
 
 import numpy as np
 import pandas as pd
@@ -132,7 +133,7 @@ def test_a_coarse_fit_comes_first_and_ends_at_the_same_place(monkeypatch):
 
     monkeypatch.setattr(search, "fit_hyperparameters", count)
     report = find_hyperparameters(gp, data)
-    assert seen == [50, 200]
+    assert seen == [50, 50, 200]  # Matern-5/2, Matern-3/2, all rows
     assert report.rows == 200
     assert report.log_likelihood == pytest.approx(expected.log_likelihood, abs=0.01)
 
@@ -150,3 +151,29 @@ def test_a_surrogate_says_it():
     summary = bs.fit(table).summary()
     assert summary["fit"]["limits"] == ["noise at the lower limit 0.0001"]
     assert "noise at the lower limit" in summary["warning"]
+
+
+@pytest.mark.parametrize(("rough", "nu"), [(True, 1.5), (False, 2.5)])
+def test_many_rows_tell_how_rough_the_function_is(rough, nu, monkeypatch, tmp_path):
+    """Functions drawn from either kernel."""
+    X = uniform(240, 1, seed=2)
+    r = math.sqrt(2 * nu) * (X - X.mT).abs() / 0.1
+    K = (1 + r + (0 if rough else r.square() / 3)) * torch.exp(-r) + 1e-8 * torch.eye(240, dtype=torch.float64)
+    y = torch.linalg.cholesky(K) @ normal(240, seed=3) + 0.01 * normal(240, seed=4)
+    monkeypatch.setattr(search, "COARSE", 120)
+    table = bs.read_table(pd.DataFrame({"x": X[:, 0].numpy(), "y": y.numpy()}), "y", {"x": "continuous"})
+    surrogate = bs.fit(table)
+    assert surrogate.gp.kernel.nu == surrogate.posterior().kernel.nu == nu
+    surrogate.save(tmp_path / "model.ckpt")
+    again = bs.load_surrogate(tmp_path / "model.ckpt")
+    assert again.gp.kernel.nu == nu
+    assert np.array_equal(again.predict(table)[0], surrogate.predict(table)[0])
+    assert bs.fit(table, warm_start=again, maxiter=1).gp.kernel.nu == nu
+
+
+def test_states_of_earlier_versions_are_of_matern_five_halves():
+    gp, state = process(), process().state_dict()
+    gp.kernel.nu = 1.5
+    del state["kernel._extra_state"]
+    gp.load_state_dict(state)
+    assert gp.kernel.nu == 2.5
