@@ -13,6 +13,7 @@ from ..errors import InputError
 from ..posterior import Posterior
 from ..progress import track
 from ..screening import Encoder, Table
+from .choose_transform import choose_transform
 from .exact import BLOCK
 from .gp import FitReport, GaussianProcess
 from .inducing import select_inducing_points
@@ -27,7 +28,7 @@ from .search import find_hyperparameters, limits
 from .sgpr import fit_sgpr, sgpr_posterior
 from .surrogate import Surrogate, new_gp
 from .svgp import SVGP, fit_svgp
-from .target import TargetScale
+from .target import HELD_OUT, TargetScale
 
 KINDS = ("auto", "exact", "love", "sgpr", "svgp")
 EXACT_ROWS = 60_000  # beyond, the n^3 / 3 products of the exact factor take more than half an hour on a few cores
@@ -75,7 +76,8 @@ def fit(
         kind: "exact"; "love" (hyperparameters from `fit_rows` rows, a root of low rank over all); "sgpr" or "svgp"
             (inducing points); or "auto": exact as long as half of an n x n matrix fits into the free memory and can
             be factored in half an hour, see `choose_kind`.
-        transform: of the target, "auto", "none" or "sqrt"; see `TargetScale`.
+        transform: of the target, "none", "sqrt", "log" or "rank"; "auto" looks at its distribution (see `TargetScale`),
+            "held-out" tries all on held-out rows (see `choose_transform`).
         priors: of the hyperparameters, "botorch" (today's defaults) or "paper" (those of the BEEBO paper).
         warm_start: an earlier surrogate over the same columns, whose hyperparameters the fit starts from.
         maxiter: limit of L-BFGS iterations.
@@ -91,6 +93,8 @@ def fit(
         raise InputError(f"kind {kind!r} is not known; choose one of {', '.join(KINDS)}")
     if priors not in PRIORS:
         raise InputError(f"priors {priors!r} are not known; choose one of {', '.join(PRIORS)}")
+    if transform == HELD_OUT:
+        transform = choose_transform(table, priors=priors, seed=seed)
     encoder, scale, data = _observe(table, transform)
     kind, reason = choose_kind(len(data), free_memory(data.X.device)) if kind == "auto" else (kind, "asked for")
     gp = new_gp(encoder, priors)

@@ -111,7 +111,7 @@ class Surrogate:
             "measurements": int(self.data.count.sum()),
             "distinct_inputs": len(self.data),
             "noise_std": self._noise_std(),
-            "noise_std_of": "square root of target" if self.scale.transform == "sqrt" else "target",
+            "noise_std_of": self.scale.words,
             "reason": self.reason,
             "fit": asdict(self.report) | {"limits": list(self.report.limits)},
             "warning": self.report.warning,
