@@ -169,7 +169,7 @@ OPTIONS = {
     "seed negative": ({"seed": "-1"}, ["seed = -1", "0 to"]),
     "seed too large": ({"seed": str(2**64)}, ["seed = ", "0 to"]),
     "kind": ({"kind": "neural"}, ["kind: invalid choice: 'neural'", "'exact'"]),
-    "transform": ({"transform": "log"}, ["transform: invalid choice: 'log'", "'sqrt'"]),
+    "transform": ({"transform": "cube"}, ["transform: invalid choice: 'cube'", "'sqrt'"]),
     "priors": ({"priors": "flat"}, ["priors: invalid choice: 'flat'", "'paper'"]),
     "sqrt of noise": ({"transform": "sqrt", "noise-variance": "var"}, ["transform 'sqrt'", "without known noise"]),
     "unknown option": ({"batch": "3"}, ["not understood: --batch=3", "beebo-scale suggest --help"]),
