@@ -1,11 +1,10 @@
-"""Sparse surrogates on measured data, and at one million rows.
+"""Surrogates at size, on synthetic rows (d = 10): SVGP at one million, the exact one at what a laptop holds.
 
-    python scripts/benchmark_sparse.py --data FOLDER     # UCI sets: NAME.csv.gz and NAME_test_mask.csv.gz in FOLDER
-    python scripts/benchmark_sparse.py --size 1000000    # one epoch of SVGP and its posterior
+    python scripts/benchmark_sparse.py --size 1000000              # one epoch of SVGP and its posterior
+    python scripts/benchmark_sparse.py --exact 45000 [--factor float32]
 
-Writes scripts/results/benchmark_sparse.json and .md; each run replaces only its own rows. Last column: the target; the
-mask is n x splits, 1 = test. Inputs and target are standardised on the training rows, the target's errors are in those
-units. Every surrogate starts from hyperparameters of an exact fit on a random part of the rows (its time counts).
+Writes scripts/results/benchmark_sparse.json and .md; each run replaces only its own rows. Both start from
+hyperparameters of an exact fit to 2,000 random rows (its time counts). For measured data see benchmark_uci.py.
 """
 
 from __future__ import annotations
@@ -17,61 +16,41 @@ import platform
 import resource
 import time
 import warnings
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import pandas as pd
 import torch
 from gpytorch.kernels import MaternKernel, ScaleKernel
 
 from beebo_scale import Posterior
-from beebo_scale.surrogates.gp import GaussianProcess, fit_hyperparameters
+from beebo_scale.surrogates.gp import GaussianProcess, exact_posterior, fit_hyperparameters
 from beebo_scale.surrogates.inducing import select_inducing_points
-from beebo_scale.surrogates.observations import Observations, merge_replicates
-from beebo_scale.surrogates.sgpr import fit_sgpr, sgpr_posterior
+from beebo_scale.surrogates.observations import Observations
 from beebo_scale.surrogates.svgp import SVGP, fit_svgp
 
 RESULTS = Path(__file__).parent / "results" / "benchmark_sparse.json"
-EXACT_RMSE = {"pol": 0.0834, "elevators": 0.3566, "bike": 0.0431, "kin40k": 0.0688, "keggdirected": 0.0872}  # split 0
-RMSE_FACTOR, COVERAGE = 1.5, (0.90, 0.98)  # bars
-SECONDS, GIGABYTES = 600.0, 8.0  # bars of --size
-CHUNK = 4096  # rows predicted at once
+SVGP_BARS, EXACT_BAR = (600.0, 8.0), 20.0  # seconds and GB; GB
+TEST = 2_000  # rows held out
+CHUNK = 512  # rows predicted at once
 
 
-def new_process(d: int) -> GaussianProcess:
-    """Matern-3/2 with a lengthscale for each column and an outputscale."""
-    return GaussianProcess(ScaleKernel(MaternKernel(nu=1.5, ard_num_dims=d)))
+def problem(n: int) -> tuple[Observations, torch.Tensor, torch.Tensor]:
+    """Standardised rows, no two alike; inputs and targets of the test rows."""
+    generator = torch.Generator().manual_seed(0)
+    X = torch.rand(n + TEST, 10, generator=generator, dtype=torch.float64)
+    f = torch.sin(6 * X[:, 0]) + 2 * X[:, 1] * X[:, 2] + torch.cos(4 * X[:, 3]) * X[:, 4]
+    y = f + 0.1 * torch.randn(n + TEST, generator=generator, dtype=torch.float64)
+    y = (y - y.mean()) / y.std()
+    once = torch.ones(n, dtype=torch.float64)
+    return Observations(X[TEST:], y[TEST:], None, once, torch.zeros_like(once)), X[:TEST], y[:TEST]
 
 
-def read(folder: Path, name: str, split: int) -> tuple[torch.Tensor, ...]:
-    """Standardised X, y of the training rows, X, y of the test rows."""
-    table = pd.read_csv(folder / f"{name}.csv.gz", header=None).to_numpy(np.float64)
-    test = pd.read_csv(folder / f"{name}_test_mask.csv.gz", header=None).to_numpy()[:, split] == 1
-    center, scale = table[~test].mean(0), table[~test].std(0)
-    values = torch.from_numpy((table - center) / np.where(scale > 0, scale, 1.0))
-    train, rest = values[torch.from_numpy(~test)], values[torch.from_numpy(test)]
-    return train[:, :-1], train[:, -1], rest[:, :-1], rest[:, -1]
-
-
-def random_part(data: Observations, rows: int, seed: int = 0) -> Observations:
-    """At most `rows` of the observations."""
-    return data.take(torch.randperm(len(data), generator=torch.Generator().manual_seed(seed))[:rows])
-
-
-def sgpr(gp: GaussianProcess, data: Observations, arguments: argparse.Namespace) -> Posterior:
-    """Points for the hyperparameters so far, fit, points for those found, posterior."""
-    fit_sgpr(gp, select_inducing_points(gp.kernel, data.X, arguments.m), data, arguments.iterations)
-    return sgpr_posterior(gp, select_inducing_points(gp.kernel, data.X, arguments.m), data)
-
-
-def svgp(gp: GaussianProcess, data: Observations, arguments: argparse.Namespace) -> Posterior:
-    """Points for the hyperparameters so far, training, posterior."""
-    Z = select_inducing_points(gp.kernel, data.X, arguments.m)
-    model = SVGP(gp, Z, len(data), getattr(torch, arguments.dtype))
-    fit_svgp(model, data, arguments.epochs, arguments.batch_size)
-    return model.posterior()
+def started(data: Observations, rows: int) -> GaussianProcess:
+    """Matern-3/2 with a lengthscale for each column and an outputscale, fitted to some of the rows."""
+    gp = GaussianProcess(ScaleKernel(MaternKernel(nu=1.5, ard_num_dims=data.X.shape[-1])))
+    part = data.take(torch.randperm(len(data), generator=torch.Generator().manual_seed(0))[:rows])
+    fit_hyperparameters(gp, part, maxiter=50)
+    return gp
 
 
 def score(posterior: Posterior, X: torch.Tensor, y: torch.Tensor) -> dict[str, float]:
@@ -90,74 +69,56 @@ def score(posterior: Posterior, X: torch.Tensor, y: torch.Tensor) -> dict[str, f
     }
 
 
-def accuracy(name: str, arguments: argparse.Namespace) -> list[dict[str, Any]]:
-    """All surrogates on one set."""
-    X, y, X_test, y_test = read(arguments.data, name, arguments.split)
-    data = merge_replicates(X, y)
-    start = time.perf_counter()
-    first = new_process(X.shape[-1])
-    fit_hyperparameters(first, random_part(data, arguments.fit_rows), maxiter=50)
-    start_seconds = time.perf_counter() - start
-    rows = []
-    kinds: dict[str, Callable[..., Posterior]] = {"sgpr": sgpr, "svgp": svgp}
-    for kind in arguments.kinds:
-        gp = new_process(X.shape[-1])
-        gp.load_state_dict(first.state_dict())
-        start = time.perf_counter()
-        posterior = kinds[kind](gp, data, arguments)
-        seconds = start_seconds + time.perf_counter() - start
-        figures = {"set": name, "kind": kind, "split": arguments.split, "rows": len(X), "m": len(posterior.centers)}
-        figures |= {"fit_seconds": seconds, **score(posterior, X_test, y_test), "noise": float(gp.sigma2.detach())}
-        low, high = COVERAGE
-        if name in EXACT_RMSE and arguments.split == 0:
-            figures["times_exact_rmse"] = figures["rmse"] / EXACT_RMSE[name]
-            figures["passes"] = figures["times_exact_rmse"] <= RMSE_FACTOR and low <= figures["coverage"] <= high
-        print(figures, flush=True)
-        rows.append(figures)
-    return rows
+def peak() -> float:
+    """GB that this process held at most."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
 
 
-def size(n: int, arguments: argparse.Namespace) -> dict[str, Any]:
-    """One epoch of SVGP over n synthetic rows with d = 10, m = 512, and a posterior; time and peak memory."""
-    generator = torch.Generator().manual_seed(0)
-    X = torch.rand(n, 10, generator=generator, dtype=torch.float64)
-    f = torch.sin(6 * X[:, 0]) + 2 * X[:, 1] * X[:, 2] + torch.cos(4 * X[:, 3]) * X[:, 4]
-    y = f + 0.1 * torch.randn(n, generator=generator, dtype=torch.float64)
-    y = (y - y.mean()) / y.std()
-    test, once = 10_000, torch.ones(n - 10_000, dtype=torch.float64)
-    data = Observations(X[test:], y[test:], None, once, torch.zeros_like(once))  # no two rows repeat each other
+def svgp(n: int, options: argparse.Namespace) -> dict[str, Any]:
+    """One epoch of SVGP, m = 512, and a posterior."""
+    data, X, y = problem(n)
     start = time.perf_counter()
-    gp = new_process(10)
-    fit_hyperparameters(gp, random_part(data, arguments.fit_rows), maxiter=50)
+    gp = started(data, options.fit_rows)
     Z = select_inducing_points(gp.kernel, data.X, 512)
     ready = time.perf_counter()
-    model = SVGP(gp, Z, len(data), getattr(torch, arguments.dtype))
+    model = SVGP(gp, Z, len(data), getattr(torch, options.dtype))
     report = fit_svgp(model, data, epochs=1, batch_size=4096)
     posterior = model.posterior()
     end = time.perf_counter()
-    figures = {"rows": n, "m": len(Z), "dtype": arguments.dtype, "steps": report.iterations}
+    figures = {"rows": n, "m": len(Z), "dtype": options.dtype, "steps": report.iterations}
     figures |= {"start_seconds": ready - start, "epoch_and_posterior_seconds": end - ready, "seconds": end - start}
-    figures |= score(posterior, X[:test], y[:test])
-    figures["peak_gigabytes"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
-    figures["passes"] = figures["seconds"] < SECONDS and figures["peak_gigabytes"] < GIGABYTES
-    print(figures, flush=True)
-    return figures
+    figures |= {**score(posterior, X, y), "peak_gigabytes": peak()}
+    seconds, gigabytes = SVGP_BARS
+    return figures | {"passes": figures["seconds"] < seconds and figures["peak_gigabytes"] < gigabytes}
 
 
-def write(new: dict[str, list[dict[str, Any]]]) -> None:
-    """Replace the rows that were run again, keep the others, write both files."""
-    content = json.loads(RESULTS.read_text()) if RESULTS.exists() else {"accuracy": [], "size": []}
-    keys = {"accuracy": ("set", "kind", "split", "m"), "size": ("rows", "dtype")}
-    for table, rows in new.items():
-        done = {tuple(row[key] for key in keys[table]) for row in rows}
-        kept = [row for row in content[table] if tuple(row[key] for key in keys[table]) not in done]
-        content[table] = sorted(kept + rows, key=lambda row: tuple(row[key] for key in keys[table]))
-    content["machine"] = {"cpu": platform.processor() or platform.machine(), "threads": torch.get_num_threads()}
+def exact(n: int, options: argparse.Namespace) -> dict[str, Any]:
+    """The exact posterior, its factor in either number format."""
+    data, X, y = problem(n)
+    start = time.perf_counter()
+    gp = started(data, options.fit_rows)
+    ready = time.perf_counter()
+    posterior = exact_posterior(gp, data, dtype=getattr(torch, options.factor))
+    end = time.perf_counter()
+    figures = {"rows": n, "factor": options.factor, "start_seconds": ready - start, "posterior_seconds": end - ready}
+    figures |= {**score(posterior, X, y), "peak_gigabytes": peak()}
+    return figures | {"passes": figures["peak_gigabytes"] < EXACT_BAR}
+
+
+def write(table: str, row: dict[str, Any], key: tuple[str, ...]) -> None:
+    """Replace the row of the same key, keep the others, write both files."""
+    content = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
+    row["threads"] = torch.get_num_threads()
+    kept = [other for other in content.get(table, []) if any(other[k] != row[k] for k in key)]
+    content[table] = sorted([*kept, row], key=lambda row: tuple(row[k] for k in key))
+    content["machine"] = platform.processor() or platform.machine()
     RESULTS.parent.mkdir(exist_ok=True)
     RESULTS.write_text(json.dumps(content, indent=1) + "\n")
-    lines = ["# Sparse surrogates", "", f"By `scripts/benchmark_sparse.py`; threads: {torch.get_num_threads()}.", ""]
-    for table in ("accuracy", "size"):
-        lines += _markdown(content[table]) if content[table] else []
+    titles = {"size": "SVGP: one epoch and the posterior", "exact": "Exact: the posterior of all rows"}
+    lines = ["# Surrogates at size", "", f"By `scripts/benchmark_sparse.py`, on a shared {content['machine']}.", ""]
+    for name, title in titles.items():
+        if content.get(name):
+            lines += [f"**{title}**", "", *_markdown(content[name])]
     RESULTS.with_suffix(".md").write_text("\n".join(lines))
 
 
@@ -173,26 +134,19 @@ def _markdown(rows: list[dict[str, Any]]) -> list[str]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", type=Path, help="folder of the UCI sets")
-    parser.add_argument("--sets", nargs="+", default=list(EXACT_RMSE))
-    parser.add_argument("--kinds", nargs="+", choices=("sgpr", "svgp"), default=["sgpr", "svgp"])
-    parser.add_argument("--split", type=int, default=0, help="column of the mask")
-    parser.add_argument("--m", type=int, default=1024, help="inducing points")
+    parser.add_argument("--size", type=int, help="rows of SVGP")
+    parser.add_argument("--exact", type=int, help="rows of the exact surrogate")
     parser.add_argument("--fit-rows", type=int, default=2000, help="rows of the exact fit to start from")
-    parser.add_argument("--iterations", type=int, default=20, help="L-BFGS iterations of SGPR")
-    parser.add_argument("--epochs", type=int, default=20, help="of SVGP")
-    parser.add_argument("--batch-size", type=int, default=1024, help="of SVGP")
     parser.add_argument("--dtype", choices=("float64", "float32"), default="float64", help="of SVGP's minibatches")
-    parser.add_argument("--size", type=int, help="rows of the synthetic run")
-    arguments = parser.parse_args()
+    parser.add_argument("--factor", choices=("float64", "float32"), default="float64", help="of the exact surrogate")
+    options = parser.parse_args()
     warnings.filterwarnings("ignore", message=".*torch.jit.script.*", category=DeprecationWarning)
-    if arguments.data is None and arguments.size is None:
-        parser.error("give --data, --size or both")
-    if arguments.data is not None:
-        for name in arguments.sets:
-            write({"accuracy": accuracy(name, arguments)})
-    if arguments.size is not None:
-        write({"size": [size(arguments.size, arguments)]})
+    if options.size is None and options.exact is None:
+        parser.error("give --size, --exact or both")
+    if options.size is not None:
+        write("size", svgp(options.size, options), ("rows", "dtype"))
+    if options.exact is not None:
+        write("exact", exact(options.exact, options), ("rows", "factor"))
 
 
 if __name__ == "__main__":
