@@ -29,7 +29,6 @@ from .starts import candidates, draw_start, restart_seeds
 from .work import Crew
 
 AT_ONCE = 2  # blocks of a sweep that move side by side, each given the others as they were
-SHORT = 0.4  # first step of a block that moves again, as a part of that of a new one
 
 
 def optimize_blocks(
@@ -50,7 +49,9 @@ def optimize_blocks(
     value = _value(acqf, precision.X)
     values = [value]
     best = precision.X.clone()
-    again = replace(short, learning_rate=SHORT * short.learning_rate)
+    again = replace(
+        short, steps=short.steps // 2, refresh=max(1, short.refresh // 2), learning_rate=short.learning_rate / 4
+    )
     for n in range(search.sweeps):
         _sweep(acqf, space, parts, again, crew, f"sweep-{n}", precision)
         value = _value(acqf, precision.X)

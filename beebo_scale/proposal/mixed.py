@@ -9,6 +9,7 @@ from ..acquisition import BatchedEnergyEntropy
 from .space import Space
 
 TOGETHER = 512  # alternatives for which an approximate posterior is made exact at once
+SMALL = 100  # points of a space whose every point is an alternative to every other
 MEMORY = 4_000_000  # numbers in the covariance matrices that are compared at once
 
 
@@ -39,7 +40,13 @@ def sweep(acqf: BatchedEnergyEntropy, X: Tensor, space: Space) -> Tensor:
 
 
 def alternatives(x: Tensor, space: Space, shared: bool) -> Tensor:
-    """What one point (d) becomes by another label or the next whole number in one (shared or own) column, n x d."""
+    """What one point (d) becomes by another label or the next whole number in one (shared or own) column, n x d.
+
+    In a small space of labels and whole numbers, an own move goes to any other point.
+    """
+    if not shared and space.count <= SMALL:
+        X = space.every()
+        return X[(x == X)[:, space.tied].all(-1) & ~(x == X).all(-1)]
     options = []
     for column, codes in space.categorical.items():
         if (column in space.shared) == shared:

@@ -13,6 +13,7 @@ elsewhere the covariance is too large, never too small, and an evaluation costs 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import cast
 
 import torch
@@ -188,13 +189,16 @@ class Given:
         r = self.base.rank
         return self.base.cross_covar(X1, F1[..., :r], X2, F2[..., :r]) - F1[..., r:] @ F2[..., r:].mT
 
+    @cached_property
+    def _D(self) -> Tensor:
+        """(1 - S S') F_S' W, r x c."""
+        D = self.precision.F.mT @ self.W
+        return D if self.base.up is None else D - self.base.up @ (self.base.up.mT @ D)
+
     def _explained(self, X: Tensor, F: Tensor) -> Tensor:
-        """C(X, S) W without forming C(X, S): k(X, S) W - F D, D = (1 - S S') F_S' W; ... q x c."""
-        D = self.precision.F.mT @ self.W  # r x c
-        if self.base.up is not None:
-            D = D - self.base.up @ (self.base.up.mT @ D)
+        """C(X, S) W = k(X, S) W - F (1 - S S') F_S' W without forming C(X, S), ... q x c."""
         prior = self.base.prior_covar(X.reshape(-1, X.shape[-1]), self.precision.X) @ self.W
-        return prior.reshape(*X.shape[:-1], -1) - F @ D
+        return prior.reshape(*X.shape[:-1], -1) - F @ self._D
 
 
 def choose_given(precision: Precision, pool: Tensor, count: int, T: float, sign: float) -> Tensor:

@@ -37,6 +37,10 @@ def _greedy_start(acqf: BatchedEnergyEntropy, space: Space, q: int, generator: t
     best, best_gain = None, -torch.inf
     for like in tries:
         X = candidates(acqf.posterior, space, count, generator, acqf.sign, like)
+        if space.count <= count:  # every restart would choose the same
+            X = X[
+                torch.rand(len(X), generator=generator).argsort()[: max(1, 3 * len(X) // 4)].sort().values.to(X.device)
+            ]
         X = X[torch.arange(max(q, len(X)), device=X.device) % len(X)]
         rows, gain = greedy(acqf.conditioned, X, q, acqf.temperature, acqf.sign)
         if best is None or float(gain.sum()) > best_gain:

@@ -1,0 +1,42 @@
+"""Run by torchrun: search a box by all workers and write what each finds."""
+
+import hashlib
+import sys
+
+import torch
+import torch.distributed as dist
+
+from beebo_scale import BatchedEnergyEntropy, BoxSearch
+from beebo_scale.proposal.box import optimize_box
+from beebo_scale.proposal.repeats import replace_repeats
+from beebo_scale.proposal.space import Space
+from beebo_scale.proposal.work import Crew
+from beebo_scale.workers import Workers
+from tests.helpers import exact_toy
+
+BOUNDS = torch.tensor([[0.0, 0.0, 0.0], [1.0, 1.0, 4.0]], dtype=torch.float64)
+LIMIT = (torch.tensor([0, 1]), torch.tensor([-1.0, -1.0], dtype=torch.float64), -1.2)
+
+
+def found(crew: Crew) -> dict[str, str]:
+    """Digests of what must not depend on the number of workers."""
+    acqf = BatchedEnergyEntropy(exact_toy(n=40, d=3).posterior, 0.5)
+    space = Space(BOUNDS, integer={2: 4}, inequalities=(LIMIT,))
+    digests = {}
+    for name, search in (("joint", BoxSearch(restarts=5, steps=8)), ("blocks", BoxSearch(block=4, block_steps=6))):
+        X, value, record = optimize_box(acqf, space, 10, search, 3, crew)
+        X, _ = replace_repeats(acqf, X, space, BOUNDS[:0])
+        digests[name] = hashlib.sha256(X.numpy().tobytes() + repr((value, record)).encode()).hexdigest()
+    return digests
+
+
+def main(folder: str) -> None:
+    torch.set_num_threads(1)
+    dist.init_process_group("gloo")
+    workers = Workers.current()
+    torch.save(found(Crew(workers)), f"{folder}/{workers.size}-{workers.rank}.pt")
+    dist.destroy_process_group()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])
