@@ -53,6 +53,13 @@ class Approximation:
     epochs: int = 20
     factor: Literal["auto", "float64", "float32"] = "auto"
 
+    def __post_init__(self) -> None:
+        if self.factor not in ("auto", "float64", "float32"):
+            raise InputError(f"factor {self.factor!r} is not known; choose one of auto, float64, float32")
+        for name in ("inducing_points", "epochs"):
+            if getattr(self, name) < 1:
+                raise InputError(f"{name} = {getattr(self, name)!r}: give a whole number, 1 or more")
+
 
 def fit(
     table: Table,

@@ -51,9 +51,9 @@ def sparse_gain_error(
 def nearest_rows(kernel: Kernel, data: Observations, P: Tensor, rows: int) -> Tensor:
     """The rows with the largest covariance with each of p points (p x d), the same number for each; at most `rows`."""
     each = max(1, rows // len(P))
-    best, index = P.new_empty(len(P), 0), torch.empty(len(P), 0, dtype=torch.long)
+    best, index = P.new_empty(len(P), 0), torch.empty(len(P), 0, dtype=torch.long, device=P.device)
     with torch.no_grad():
-        for chunk in torch.arange(len(data)).split(CHUNK):
+        for chunk in torch.arange(len(data), device=P.device).split(CHUNK):
             k = torch.cat([best, gram(kernel, P, data.take(chunk).X)], dim=-1)
             found = torch.cat([index, chunk.expand(len(P), -1)], dim=-1)
             best, place = k.topk(min(each, k.shape[-1]), dim=-1)

@@ -8,6 +8,7 @@ import torch
 import beebo_scale as bs
 from beebo_scale.errors import InputError
 from beebo_scale.surrogates.fit import choose_kind
+from beebo_scale.surrogates.surrogate import RECIPES
 
 KINDS = {"x": "continuous", "label": "categorical", "variant": "protein", "primer": "dna"}
 EFFECT = dict(zip("ACDEGT", (0.0, 0.7, -0.5, 1.2, -1.0, 0.4), strict=True))
@@ -293,3 +294,35 @@ def test_the_kind_follows_rows_and_memory():
     assert "take long" in choose_kind(61_000, 80 * gigabyte)[1]
     assert choose_kind(1_000_000, 80 * gigabyte)[0] == "svgp"
     assert "30,000 distinct inputs" in choose_kind(30_000, 1 * gigabyte)[1]
+
+
+def test_a_factor_in_float32_predicts_the_same_and_survives_the_file(tmp_path):
+    frame = smooth(150)
+    table = bs.read_table(frame.iloc[:120], target="y")
+    library = bs.read_library(frame.iloc[120:], dict.fromkeys("abc", "continuous"))
+    double = bs.fit(table, "exact", maxiter=20)
+    single = bs.fit(table, "exact", maxiter=20, approximation=bs.Approximation(factor="float32"))
+    assert (double.summary()["factor"], single.summary()["factor"]) == ("float64", "float32")
+    (mean, std), (truth, doubt) = single.predict(library), double.predict(library)
+    np.testing.assert_allclose(mean, truth, rtol=1e-6, atol=1e-7)
+    np.testing.assert_allclose(std, doubt, rtol=1e-3)
+    single.save(tmp_path / "model.ckpt")
+    again = bs.load_surrogate(tmp_path / "model.ckpt")
+    assert np.array_equal(again.predict(library)[1], std)
+
+
+def test_files_of_the_first_version_say_nothing_of_the_factor():
+    assert RECIPES["exact"]({}).dtype == "float64"
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"factor": "half"}, "factor 'half' is not known"),
+        ({"inducing_points": 0}, "inducing_points = 0"),
+        ({"epochs": -1}, "epochs = -1"),
+    ],
+)
+def test_sizes_that_are_none(options, words):
+    with pytest.raises(InputError, match=words):
+        bs.Approximation(**options)
