@@ -15,6 +15,13 @@ from .arguments import number, parse_bounds, parse_counts, parse_names, whole_nu
 
 FILES = ("library", "pending", "exclude")  # options that name a file to read
 ENERGIES = ("mean", "softmax")
+GOES_WITH = {  # option -> what it is about
+    "integer": "bounds",
+    "constraint": "bounds",
+    "shared": "bounds",
+    "at_most": "library",
+    "min_distance": "library",
+}
 
 
 def add_options(parser: ArgumentParser) -> None:
@@ -53,29 +60,32 @@ def check_options(options: Namespace, inputs: tuple[str, ...], outputs: tuple[st
         inputs: options beside FILES that name a file to read.
         outputs: options beside "out" that name a file to write.
     """
-    for path in filter(None, (options[name] for name in ("out", *outputs))):
-        for name in (*inputs, *FILES):
-            if options[name] is not None and Path(options[name]).resolve() == Path(path).resolve():
-                raise InputError(f"{path} is also --{name.replace('_', '-')} and would be lost; write to another name")
-    check_output(options.out)
-    for name in outputs:
-        if options[name] is not None:
-            check_folder(options[name])
-            if Path(options[name]).resolve() in (Path(options.out).resolve(), run_path(options.out).resolve()):
-                flag = name.replace("_", "-")
-                raise InputError(f"{options[name]} is also written as the batch; give --{flag} another name")
+    _check_files(options, (*inputs, *FILES), outputs)
     for flag in ("minimize", "allow_repeats"):
         if not isinstance(options[flag], bool):  # from a configuration file
             raise InputError(f"{flag}: {options[flag]!r} is neither true nor false")
     if (options.library is None) == (options.bounds is None):
         raise InputError("give either --library FILE or --bounds COLUMN:LOW:HIGH ... to choose from")
-    for name, of in (("integer", "bounds"), ("constraint", "bounds"), ("shared", "bounds")) + (
-        ("at_most", "library"),
-        ("min_distance", "library"),
-    ):
-        if options[name] is not None and options[of] is None:
-            raise InputError(f"--{name.replace('_', '-')} goes with --{of} only")
+    for name, other in GOES_WITH.items():
+        if options[name] is not None and options[other] is None:
+            raise InputError(f"--{name.replace('_', '-')} goes with --{other} only")
     return Request(options.q, options.temperature, not options.minimize, options.allow_repeats, options.seed)
+
+
+def _check_files(options: Namespace, inputs: tuple[str, ...], outputs: tuple[str, ...]) -> None:
+    """Refuse to write over what is read, and to write two things to one name."""
+    for path in filter(None, (options[name] for name in ("out", *outputs))):
+        for name in inputs:
+            if options[name] is not None and Path(options[name]).resolve() == Path(path).resolve():
+                raise InputError(f"{path} is also --{name.replace('_', '-')} and would be lost; write to another name")
+    check_output(options.out)
+    batch = (Path(options.out).resolve(), run_path(options.out).resolve())
+    for name in outputs:
+        if options[name] is not None:
+            check_folder(options[name])
+            if Path(options[name]).resolve() in batch:
+                flag = name.replace("_", "-")
+                raise InputError(f"{options[name]} is also written as the batch; give --{flag} another name")
 
 
 def box_of(options: Namespace) -> Box | None:

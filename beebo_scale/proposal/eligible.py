@@ -37,6 +37,10 @@ class Rules:
         rows = {"measured_already": self.measured, "pending": self.pending, "excluded": self.excluded}
         return {name: RowSet(X.numpy()) for name, X in rows.items() if X is not None}
 
+    def taken(self) -> Tensor:
+        """All rows that must not come (again), n x d, one of the sets at least not None."""
+        return torch.cat([X for X in (self.measured, self.pending, self.excluded) if X is not None])
+
     def judge(self, table: Table, X: Tensor) -> tuple[Tensor, dict[str, int]]:
         """Which rows may be proposed, p booleans, and how many are of each kind that may not.
 

@@ -210,9 +210,9 @@ BOUNDS = {
     "no numbers": ({"bounds": "temp:cold:hot,ph:4:9"}, ["--bounds 'temp:cold:hot'", "write COLUMN:LOW:HIGH"]),
     "no high end": ({"bounds": "temp:20:,ph:4:9"}, ["--bounds 'temp:20:'", "write COLUMN:LOW:HIGH"]),
     "twice": ({"bounds": "temp:20:80,temp:1:2,ph:4:9"}, ["--bounds names 'temp' twice"]),
-    "not continuous": (
+    "a range of labels": (
         {"features": "temp:categorical,ph"},
-        ["bounds: column 'temp' is categorical", "give a library"],
+        ["bounds: column 'temp' has the label 80.0, which was not measured", "give some of '20'"],
     ),
 }
 
