@@ -14,11 +14,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from numbers import Integral
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from ..errors import InputError
-from ..screening import Encoder
+from ..screening import Encoder, Table
 
 
 @dataclass(frozen=True)
@@ -57,6 +58,17 @@ class Limits:
             worst = "at least 1 - 1/e = 63 % of the best batch's value if no gain is negative"
         limited = " under the limits" if self else ""
         return f"certified means: the same batch as greedy choice{limited} over all eligible rows; {worst}"
+
+
+def group_codes(table: Table, limits: Limits) -> Tensor:
+    """A code for the group of each row in each limited column, p x g; two groups with one code are unheard of."""
+    import pandas as pd
+
+    codes = [
+        pd.util.hash_array(table.frame[column].astype(str).astype(object).to_numpy(), categorize=False)
+        for column in limits.at_most
+    ]
+    return torch.from_numpy(np.stack(codes, axis=-1).view(np.int64) if codes else np.empty((len(table), 0), int))
 
 
 class Room:
@@ -119,3 +131,27 @@ def distance(X: Tensor, x: Tensor, labels: Tensor | None = None) -> Tensor:
     labels = labels.to(X.device)
     share = (X[:, labels] != x[labels]).to(X).mean(-1)
     return ((X[:, ~labels] - x[~labels]).square().sum(-1) + share.square()).sqrt()
+
+
+def exchangeable(
+    limits: Limits, encoder: Encoder, X: Tensor, groups: Tensor, others: Tensor, other_groups: Tensor
+) -> Tensor:
+    """Which row of a batch can be exchanged for which other row, q x c booleans.
+
+    Args:
+        limits: what the batch keeps to.
+        encoder: of the features.
+        X: q x d batch.
+        groups: q x g codes, one column for each of `at_most`.
+        others: c x d rows outside.
+        other_groups: c x g codes.
+    """
+    allowed = torch.ones(len(X), len(others), dtype=torch.bool)
+    for column, cap in enumerate(limits.at_most.values()):
+        same = groups[:, column : column + 1] == other_groups[:, column]  # q x c
+        allowed &= same.sum(0) - same.long() < cap
+    if limits.min_distance is not None:
+        labels = label_columns(encoder)
+        near = torch.stack([distance(others, x, labels) < limits.min_distance for x in X])  # q x c
+        allowed &= near.sum(0) - near.long() == 0
+    return allowed

@@ -9,10 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from beebo_scale.errors import InputError
-from beebo_scale.proposal import pool, stream
+from beebo_scale.proposal import pool, shortlist, stream
 from beebo_scale.proposal.eligible import Rules
 from beebo_scale.proposal.limits import Limits
-from beebo_scale.proposal.stream import Aim, best_of, choose
+from beebo_scale.proposal.stream import Aim, choose
+from beebo_scale.proposal.tops import best_of
 from beebo_scale.proposal.work import Crew
 from beebo_scale.screening import ContinuousColumn, Encoder, read_library
 from beebo_scale.screening.library import open_library
@@ -114,7 +115,7 @@ def test_without_interest_in_information_the_best_means_are_enough(short):
 
 def test_a_shortlist_that_may_not_grow_says_so(short, monkeypatch):
     model, X = toy("exact"), uniform(120, D, seed=5)
-    monkeypatch.setattr(stream, "LARGEST", 8 * D * 14)
+    monkeypatch.setattr(shortlist, "LARGEST", 8 * D * 14)
     choice = choose(model.posterior, ENCODER, library_of(X), Aim(12, 5.0))
     certificate = choice.certificate
     assert not certificate["certified"]
