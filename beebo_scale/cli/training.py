@@ -24,7 +24,13 @@ from ..errors import InputError
 from ..training.callbacks import AtomicCheckpointIO, PredictionWriter
 from ..training.data import ScreeningDataModule
 from ..training.module import SurrogateModule
+from .arguments import plain_words
 
+PLAIN_WORDS = (
+    (r'Parser key "([\w.]+)":\s*', r"--\1: "),
+    (r"Expected a typing\.Literal\[(.*?)\]", r"choose one of \1"),
+    (r"Expected a <class '(\w+)'>", r"expected \1"),
+)
 SPECIAL = ("last", "best", "hpc")  # checkpoints that Lightning finds by itself
 QUIET = (  # said to programmers, not to modellers
     r".*does not have many workers.*",
@@ -35,10 +41,7 @@ QUIET = (  # said to programmers, not to modellers
     r"(?s).*The dirpath has changed from.*",
     r".*Couldn't infer the batch indices.*",
     r".*Checkpoint directory .* exists and is not empty.*",
-    r".*torch\.jit\.script.*",
-    r".*`isinstance\(treespec, LeafSpec\)`.*",
     r".*GPU available but not used.*",
-    r"(?s).*jsonargparse.*",
     r".*`max_epochs` was not set.*",
 )
 
@@ -89,13 +92,22 @@ class Command(LightningCLI):
             parser.set_defaults({"return_predictions": False})
         return parser
 
-    def before_instantiate_classes(self) -> None:
-        """Refuse a checkpoint that is not there, before anything is read."""
-        given = self._get(self.config, "ckpt_path")
-        if given is None and self.subcommand != "fit":
-            raise InputError(f"{self.subcommand} needs the checkpoint of a fit; give it by --ckpt_path")
-        if given is not None and given not in SPECIAL and not Path(given).is_file():
+    def _parse_ckpt_path(self) -> None:
+        """Take the model's settings from a checkpoint; refuse one that is not there before anything else is read."""
+        command = self.config["subcommand"]
+        given = self.config[command].get("ckpt_path")
+        if given is None and command != "fit":
+            raise InputError(f"{command} needs the checkpoint of a fit; give it by --ckpt_path")
+        if given is None or given in SPECIAL:
+            return
+        if not Path(given).is_file():
             raise InputError(f"{given}: no such checkpoint; give a file that beebo-scale fit wrote")
+        try:
+            super()._parse_ckpt_path()
+        except ArgumentError:
+            raise
+        except Exception as error:  # what a damaged file raises has no end
+            raise InputError(f"{given}: not a readable checkpoint; give a file that beebo-scale fit wrote") from error
 
     def instantiate_trainer(self, **kwargs: Any) -> Trainer:
         """The trainer, with the processes that torchrun started and a log of its own."""
@@ -125,12 +137,17 @@ def run(arguments: Sequence[str]) -> None:
         lambda record: "Tip:" not in record.getMessage()
     )
     with warnings.catch_warnings():
+        for category in (DeprecationWarning, FutureWarning):  # what libraries say to each other
+            warnings.simplefilter("ignore", category)
         for message in QUIET:
             warnings.filterwarnings("ignore", message=message)
         try:
             Command(arguments)
         except ArgumentError as error:
-            raise InputError(_plain(str(error), arguments)) from error
+            message = str(error)
+            for pattern, words in PLAIN_WORDS:
+                message = re.sub(pattern, words, message)
+            raise InputError(plain_words(message, arguments, Command.subcommands())) from error
         except (MisconfigurationException, FileNotFoundError) as error:
             raise InputError(str(error)) from error
         except OSError as error:
@@ -151,9 +168,3 @@ def _processes(options: Any) -> dict[str, Any]:
         )
     strategy = {"strategy": "ddp"} if world > 1 and options.strategy == "auto" else {}
     return {"devices": local, "num_nodes": world // local, **strategy}
-
-
-def _plain(message: str, arguments: Sequence[str]) -> str:
-    """The parser's message in one line."""
-    message = re.sub(r"(?s)\n.*", "", message.strip())
-    return f"{message} (see beebo-scale {arguments[0]} --help)"

@@ -35,7 +35,8 @@ class AtomicCheckpointIO(TorchCheckpointIO):
                 with temporary.open("wb") as file:
                     torch.save(checkpoint, file)
             except RuntimeError as error:  # what torch makes of a full disk
-                raise OSError(str(error.__cause__ or error.__context__ or error).splitlines()[0]) from error
+                cause = error.__cause__ or error.__context__
+                raise cause if isinstance(cause, OSError) else OSError(str(error).splitlines()[0]) from error
 
         Path(path).parent.mkdir(parents=True, exist_ok=True)
         atomic_write(path, write)

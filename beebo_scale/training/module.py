@@ -21,10 +21,8 @@ from ..screening.packing import Packing
 from ..surrogates.surrogate import FILE_FORMAT, FILE_KEY, Surrogate, log_variance_of, new_gp, surrogate_of
 from .data import ScreeningDataModule
 from .metrics import Metrics
-from .store import Store
+from .store import DATA_KEY, Store
 from .trainees import FullTrainee, Options, SvgpTrainee, starting_point
-
-DATA_KEY = "beebo_scale_data"  # where a checkpoint keeps the identity of the rows that it was trained on
 
 
 class SurrogateModule(pl.LightningModule):
@@ -255,9 +253,9 @@ class SurrogateModule(pl.LightningModule):
 
     def _check_same_rows(self, content: dict[str, Any], identity: str) -> None:
         store = self._store
-        if content["encoder"] != store.encoder.to_dict() or content["target"] != store.target:
-            was = ", ".join(Encoder.from_dict(content["encoder"]).kinds)
-            differs = f"it predicts {content['target']} from {was}"
+        was = Encoder.from_dict(content["encoder"])
+        if was.kinds != store.encoder.kinds or content["target"] != store.target:
+            differs = f"it predicts {content['target']} from {', '.join(was.kinds)}"
         elif identity != store.identity:
             differs = "the rows, the split or the seed differ"
         else:

@@ -34,6 +34,7 @@ from ..surrogates.target import TargetScale
 from .splits import TRAIN, Split, given_parts, grouped_parts, random_parts
 
 FORMAT = 1
+DATA_KEY = "beebo_scale_data"  # where a checkpoint keeps the identity of the rows that it was trained on
 
 
 @dataclass(frozen=True)
@@ -145,8 +146,8 @@ def prepare(screen: Screen, folder: Path) -> None:
         "target": screen.target,
         "encoder": encoder.to_dict(),
         "scale": scale.to_dict(),
-        "y": torch.from_numpy(y),
-        "noise": None if noise is None else scale.standardise_variance(torch.from_numpy(noise)),
+        "y": torch.tensor(y),  # copied: pandas may hand out arrays that nobody may write to
+        "noise": None if noise is None else scale.standardise_variance(torch.tensor(noise)),
         "part": torch.from_numpy(part),
         "identity": sha.hexdigest()[:16],
     }
@@ -155,7 +156,19 @@ def prepare(screen: Screen, folder: Path) -> None:
 
 def load(screen: Screen, folder: Path) -> Store:
     """Map what `prepare` wrote."""
-    meta, packed = _paths(screen, folder)
+    return _load(*_paths(screen, folder))
+
+
+def find(folder: Path, identity: str | None) -> Store | None:
+    """The store of that identity in a folder, if it is there."""
+    for packed in sorted(folder.glob("*.rows")):
+        store = _load(packed.with_suffix(".pt"), packed)
+        if store.identity == identity:
+            return store
+    return None
+
+
+def _load(meta: Path, packed: Path) -> Store:
     content = torch.load(meta, weights_only=True)
     encoder, scale = Encoder.from_dict(content.pop("encoder")), TargetScale(**content.pop("scale"))
     shape = (len(content["y"]), Packing.of(encoder).size)
@@ -193,13 +206,13 @@ def _scale(screen: Screen, y: np.ndarray, part: np.ndarray, noise_known: bool) -
     if transform == "auto" and (rest < 0).any():
         transform = "none"  # a root could not be drawn of the held-out rows
     elif transform == "sqrt":
-        TargetScale.of(torch.from_numpy(y), transform, noise_known)  # refuses what is negative in any part
+        TargetScale.of(torch.tensor(y), transform, noise_known)  # refuses what is negative in any part
     if (own == own[0]).all():
         raise InputError(
             f"{screen.file}: column {screen.target!r} is {own[0]:g} in every training row, so there is nothing to "
             "learn; split otherwise"
         )
-    return TargetScale.of(torch.from_numpy(own), transform, noise_known)
+    return TargetScale.of(torch.tensor(own), transform, noise_known)
 
 
 def _parts(split: Split, source: Source, wanted: dict[str, str | None], measured: np.ndarray) -> np.ndarray:

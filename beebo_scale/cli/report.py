@@ -1,0 +1,22 @@
+"""`beebo-scale report`: one HTML page about a training run."""
+
+from __future__ import annotations
+
+from jsonargparse import ArgumentParser, Namespace
+
+HELP = "Write one HTML page about a run: learning curves, held-out predictions, calibration, inputs, the batch."
+
+
+def build_parser() -> ArgumentParser:
+    """Options of the command."""
+    parser = ArgumentParser(description=HELP, exit_on_error=False, allow_abbrev=False)
+    parser.add_argument("--run", type=str, required=True, help="folder of a beebo-scale fit")
+    parser.add_argument("--out", type=str, help="the page; default: report.html in that folder")
+    return parser
+
+
+def run(options: Namespace) -> None:
+    """Read the run, write the page."""
+    from ..report import write_report  # reads checkpoints and draws: nothing for the other commands
+
+    print(f"{write_report(options.run, options.out)}: open it in a browser")

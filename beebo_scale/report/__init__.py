@@ -1,0 +1,3 @@
+"""What a training run learned, as one HTML page."""
+
+from .page import write_report as write_report

@@ -1,0 +1,143 @@
+"""The page: one HTML file that needs nothing else."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Iterable, Mapping
+from importlib.resources import files
+from pathlib import Path
+from string import Template
+from typing import Any
+
+from ..screening import atomic_write, check_folder
+from .figures import bars, calibration, curve, predicted_against_measured, residuals
+from .run import HeldOut, ProposedBatch, Run, read_run, relevance
+
+CURVES = {
+    "val_rmse": "validation RMSE",
+    "val_nlpd": "validation NLPD",
+    "val_coverage95": "coverage of 95 % intervals",
+    "val_spearman": "rank correlation",
+    "train_loss": "training loss",
+}
+ROWS = 20  # of a batch
+
+
+def write_report(folder: str, out: str | None = None) -> Path:
+    """Write the report of a run folder.
+
+    Args:
+        folder: of a `beebo-scale fit`.
+        out: the page; None is report.html in the folder.
+
+    Raises:
+        InputError: no run there, no matplotlib, or the page cannot be written.
+    """
+    path = Path(folder) / "report.html" if out is None else Path(out)
+    run = read_run(Path(folder))
+    check_folder(path)
+    text = page(run)
+    atomic_write(path, lambda temporary: temporary.write_text(text, encoding="utf-8"))
+    return path
+
+
+def page(run: Run) -> str:
+    """The page as text."""
+    target = run.surrogate.target
+    sections = [
+        _section("The surrogate", _table(_facts(run))),
+        _section("Learning curves", *_curves(run)),
+        _section("On held-out rows", *_judged(run.held_out, target)),
+        _section("Which inputs matter", *_relevance(run)),
+        *(_section(f"Proposed batch: {batch.name}", *_batch(batch)) for batch in run.batches),
+    ]
+    template = Template(files(__package__).joinpath("page.html").read_text(encoding="utf-8"))
+    title = html.escape(f"{target}: {run.surrogate.kind} surrogate, run {run.folder.name}")
+    return template.substitute(title=title, body="\n".join(sections))
+
+
+def _facts(run: Run) -> dict[str, Any]:
+    summary = run.surrogate.summary()
+    kinds = ", ".join(f"{name} ({kind})" for name, kind in summary["features"].items())
+    facts = {
+        "checkpoint": run.checkpoint.name,
+        "features": kinds,
+        "measurements": f"{summary['measurements']:,}, {summary['distinct_inputs']:,} distinct inputs",
+        "transform of the target": summary["transform"],
+        f"noise ({summary['noise_std_of']})": f"{summary['noise_std']:.4g}",
+    }
+    if "inducing_points" in summary:
+        facts["inducing points"] = summary["inducing_points"]
+    if "rank" in summary:
+        facts["rank"] = summary["rank"]
+    return facts | ({"warning": summary["warning"]} if summary.get("warning") else {})
+
+
+def _curves(run: Run) -> Iterable[str]:
+    shown = [name for name in CURVES if name in run.curves and run.curves[name].notna().any()]
+    if not shown:
+        return ["<p>No log was kept.</p>"]
+    return [_image(curve(run.curves, name, CURVES[name]), f"{CURVES[name]} by epoch") for name in shown]
+
+
+def _judged(held_out: HeldOut | None, target: str) -> Iterable[str]:
+    if held_out is None:
+        return ["<p>The encoded rows are no longer in the run's cache folder, so nothing can be judged here.</p>"]
+    inside = (abs(held_out.error) < 1.96).mean()
+    facts = {
+        "rows": f"{len(held_out.mean):,} ({held_out.part})",
+        "RMSE": f"{held_out.rmse:.4g}; predicting the mean: {held_out.measured.std():.4g}",
+        "inside the 95 % interval": f"{100 * inside:.1f} %",
+    }
+    return [
+        _table(facts),
+        _image(predicted_against_measured(held_out, target), "predicted against measured"),
+        _image(calibration(held_out), "calibration curve"),
+        _image(residuals(held_out), "standardised residuals"),
+    ]
+
+
+def _relevance(run: Run) -> Iterable[str]:
+    values = relevance(run.surrogate)
+    parts = []
+    if values:
+        parts.append("<p>1 / lengthscale, in units of the measured range (or per changed letter or level).</p>")
+        parts.append(_image(bars(values, "1 / lengthscale"), "relevance of the inputs"))
+    molecules = [name for name, kind in run.surrogate.encoder.kinds.items() if kind == "smiles"]
+    if molecules:
+        parts.append(
+            f"<p>{html.escape(', '.join(molecules))}: similarity of molecules by shared substructures (Tanimoto), "
+            "which has no lengthscale.</p>"
+        )
+    return parts
+
+
+def _batch(batch: ProposedBatch) -> Iterable[str]:
+    certificate = batch.run.get("certificate") or {}
+    facts = {
+        "rows": len(batch.frame),
+        "temperature": batch.run.get("temperature"),
+        "certified": {True: "yes", False: "no"}.get(certificate.get("certified"), "does not apply"),
+    }
+    head = batch.frame.head(ROWS)
+    cells = "".join(f"<th>{html.escape(str(name))}</th>" for name in head)
+    lines = "".join("<tr>" + "".join(f"<td>{_cell(value)}</td>" for value in row) + "</tr>" for row in head.to_numpy())
+    more = f"<p>The first {len(head)} of {len(batch.frame)} rows.</p>" if len(batch.frame) > len(head) else ""
+    return [_table(facts), f'<div class="wide"><table class="rows"><tr>{cells}</tr>{lines}</table></div>{more}']
+
+
+def _section(title: str, *parts: str) -> str:
+    return f"<section><h2>{html.escape(title)}</h2>{''.join(parts)}</section>"
+
+
+def _table(facts: Mapping[str, Any]) -> str:
+    rows = "".join(f"<tr><th>{html.escape(name)}</th><td>{_cell(value)}</td></tr>" for name, value in facts.items())
+    return f"<table>{rows}</table>"
+
+
+def _cell(value: Any) -> str:
+    return html.escape(f"{value:.5g}" if isinstance(value, float) else str(value))
+
+
+def _image(uri: str, alt: str) -> str:
+    return f'<img src="{uri}" alt="{html.escape(alt)}">'

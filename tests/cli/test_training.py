@@ -1,0 +1,167 @@
+"""`beebo-scale fit | validate | test | predict | report` as a modeller types them."""
+
+import subprocess
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+
+import beebo_scale as bs
+from beebo_scale.cli.main import main
+from tests.training.runs import KINDS, screen
+
+CONFIG = """
+data: {file: s.csv, target: y, features: {x: continuous, z: continuous, c: categorical}, id: id, batch_size: 64}
+model: {kind: svgp, inducing_points: 60, start_iterations: 10}
+trainer: {max_epochs: 3, accelerator: cpu, enable_progress_bar: false, default_root_dir: runs/a}
+"""
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    screen("s.csv")
+    (tmp_path / "c.yaml").write_text(CONFIG)
+    return tmp_path
+
+
+@pytest.fixture
+def fitted():
+    assert main(["fit", "--config", "c.yaml"]) == 0
+
+
+def epochs():
+    logs = pd.concat(
+        pd.read_csv(path) for path in sorted(__import__("pathlib").Path("runs/a").glob("logs/*/metrics.csv"))
+    )
+    return sorted(logs["epoch"].unique())
+
+
+def test_fit_writes_a_run_that_the_other_commands_read(fitted, capsys):
+    surrogate = bs.load_surrogate("runs/a/best.ckpt")
+    assert surrogate.encoder.kinds == KINDS
+    assert epochs() == [0, 1, 2]
+    for command, prefix in (("validate", "val"), ("test", "test")):
+        assert main([command, "--config", "c.yaml", "--ckpt_path", "runs/a/last.ckpt"]) == 0
+        assert f"{prefix}_nlpd" in capsys.readouterr().out
+    assert main(["report", "--run", "runs/a", "--out", "page.html"]) == 0
+
+
+@pytest.mark.parametrize("out", ["pred.csv", "pred.parquet"])
+def test_predict_needs_the_checkpoint_and_a_file_alone(fitted, out):
+    rows = pd.DataFrame({"name": [f"m{i}" for i in range(2500)], "c": "b", "z": 0.5, "x": np.linspace(0, 12, 2500)})
+    rows.to_csv("rows.csv", index=False)
+    command = [
+        "predict",
+        "--ckpt_path",
+        "runs/a/best.ckpt",
+        "--data.file",
+        "rows.csv",
+        "--data.id",
+        "name",
+        "--out",
+        out,
+    ]
+    assert main([*command, "--trainer.enable_progress_bar=false"]) == 0
+    found = pd.read_csv(out) if out.endswith("csv") else pd.read_parquet(out)
+    assert found["row"].tolist() == list(range(1, 2501))
+    assert found["name"].tolist() == rows["name"].tolist()
+    surrogate = bs.load_surrogate("runs/a/best.ckpt")
+    mean, std = surrogate.predict(bs.read_library("rows.csv", KINDS))
+    np.testing.assert_allclose(found["mean"], mean, rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose(found["std"], std, rtol=1e-9)
+    assert not [name for name in __import__("os").listdir() if "part" in name]
+
+
+def test_the_same_command_goes_on_and_then_does_nothing(fitted):
+    assert main(["fit", "--config", "c.yaml", "--ckpt_path", "last", "--trainer.max_epochs", "5"]) == 0
+    assert epochs() == [0, 1, 2, 3, 4]
+    before = torch.load("runs/a/last.ckpt", weights_only=True)
+    assert before["epoch"] == 4
+    assert main(["fit", "--config", "c.yaml", "--ckpt_path", "last", "--trainer.max_epochs", "5"]) == 0
+    assert torch.load("runs/a/last.ckpt", weights_only=True)["global_step"] == before["global_step"]
+
+
+def test_ckpt_path_last_starts_where_nothing_is_there():
+    assert main(["fit", "--config", "c.yaml", "--ckpt_path", "last", "--trainer.max_epochs", "1"]) == 0
+    assert epochs() == [0]
+
+
+def test_the_same_seed_gives_the_same_surrogate_and_options_override(folder):
+    for name, seed in (("one", 0), ("two", 0), ("three", 1)):
+        options = ["--trainer.default_root_dir", name, "--seed_everything", str(seed), "--trainer.max_epochs", "1"]
+        assert main(["fit", "--config", "c.yaml", *options, "--model.inducing_points", "25"]) == 0
+    one, two, three = (bs.load_surrogate(f"{name}/last.ckpt") for name in ("one", "two", "three"))
+    assert len(one.recipe.Z) == 25
+    assert torch.equal(one.recipe.weights, two.recipe.weights)
+    assert not torch.equal(one.data.y, three.data.y)  # another split
+
+
+def test_early_stopping_stops():
+    options = ["--early_stopping.patience", "1", "--early_stopping.min_delta", "10", "--trainer.max_epochs", "9"]
+    assert main(["fit", "--config", "c.yaml", *options]) == 0
+    assert epochs() == [0, 1]
+
+
+REFUSED = {
+    "unknown key": ("fit", {"model.indcing_points": "9"}, ["indcing_points", "beebo-scale fit --help"]),
+    "unknown key in the file": ("fit", {"config": "bad.yaml"}, ["lerning_rate"]),
+    "wrong type": ("fit", {"model.lr": "fast"}, ["model.lr", "fast"]),
+    "no such kind": ("fit", {"model.kind": "svpg"}, ["svpg"]),
+    "no file": ("fit", {"data.file": "t.csv"}, ["t.csv: no such file", "did you mean 's.csv'"]),
+    "text target": ("fit", {"data.target": "c"}, ["is the target and a feature"]),
+    "target of text": (
+        "fit",
+        {"data.target": "id", "data.id": "null"},
+        ["s.csv: column 'id' is text ('r0' in rows 1, 2"],
+    ),
+    "nothing to learn from": ("fit", {"data.validation": "0.5", "data.test": "0.5"}, ["leaves no rows to learn from"]),
+    "one group": (
+        "fit",
+        {"data.split_by": "group", "data.split_column": "g", "data.file": "g.csv"},
+        ["all 240 rows are one of the groups of column 'g'"],
+    ),
+    "batch above N": ("fit", {"data.batch_size": "4096"}, ["batch_size = 4096, but there are 192"]),
+    "no checkpoint given": ("predict", {"out": "p.csv"}, ["predict needs the checkpoint of a fit"]),
+    "no such checkpoint": ("test", {"ckpt_path": "x.ckpt"}, ["x.ckpt: no such checkpoint"]),
+    "not a checkpoint": ("predict", {"out": "p.csv", "ckpt_path": "s.csv"}, ["s.csv"]),
+    "odd output": ("predict", {"out": "p.txt", "ckpt_path": "m.ckpt"}, ["p.txt", ".csv"]),
+    "no run": ("report", {"run": "runs/b", "config": None}, ["runs/b: no such folder"]),
+    "bad step": ("fit", {"model.natural_lr": "2"}, ["natural_lr = 2"]),
+    "root folder is a file": ("fit", {"trainer.default_root_dir": "s.csv"}, ["s.csv"]),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_bad_input_is_one_line(case, folder, capsys):
+    command, options, words = REFUSED[case]
+    (folder / "bad.yaml").write_text(CONFIG + "optimizer: {lerning_rate: 3}\n")
+    screen("g.csv", g="all")
+    torch.save({"state_dict": {}}, "m.ckpt")
+    options = {"config": "c.yaml"} | options
+    arguments = [f"--{name}={value}" for name, value in options.items() if value is not None]
+    capsys.readouterr()
+    assert main([command, *arguments]) == 2
+    lines = [line for line in capsys.readouterr().err.splitlines() if line.startswith("beebo-scale: ")]
+    assert len(lines) == 1
+    for word in words:
+        assert word in lines[0]
+    assert not (folder / "p.csv").exists()
+
+
+def test_other_commands_do_not_wait_for_lightning():
+    code = (
+        "import sys; from beebo_scale.cli.main import build_parser; build_parser(); print('lightning' in sys.modules)"
+    )
+    assert subprocess.run(["python", "-c", code], capture_output=True, text=True).stdout.strip() == "False"
+
+
+def test_the_slurm_script_is_a_script():
+    from pathlib import Path
+
+    script = Path(__file__).parents[2] / "scripts" / "slurm_fit.sbatch"
+    subprocess.run(["bash", "-n", str(script)], check=True)
+    text = script.read_text()
+    assert "--ckpt_path last" in text
+    assert "#SBATCH --requeue" in text

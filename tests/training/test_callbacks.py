@@ -1,0 +1,46 @@
+import os
+import subprocess
+
+import pytest
+import torch
+
+from beebo_scale.errors import InputError
+from beebo_scale.training.callbacks import AtomicCheckpointIO
+
+
+class Bomb:
+    """Fails when it is pickled, after much else was written."""
+
+    def __reduce__(self):
+        raise RuntimeError("power cut")
+
+
+def test_a_checkpoint_is_replaced_whole_or_not_at_all(tmp_path):
+    path = tmp_path / "runs" / "last.ckpt"
+    writer = AtomicCheckpointIO()
+    writer.save_checkpoint({"x": torch.ones(3)}, path)
+    with pytest.raises(InputError, match="cannot be written"):
+        writer.save_checkpoint({"x": torch.zeros(100_000), "bomb": Bomb()}, str(path))
+    assert torch.equal(torch.load(path)["x"], torch.ones(3))
+    assert os.listdir(path.parent) == ["last.ckpt"]
+
+
+@pytest.fixture
+def small_disk(tmp_path):
+    """A disk of 64 KiB."""
+    place = tmp_path / "disk"
+    place.mkdir()
+    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", str(place)], capture_output=True)
+    if mounted.returncode:
+        pytest.skip("mounting a small disk needs root")
+    yield place
+    subprocess.run(["umount", str(place)], check=True)
+
+
+def test_a_full_disk_is_one_line_and_leaves_the_old_checkpoint(small_disk):
+    path, writer = small_disk / "last.ckpt", AtomicCheckpointIO()
+    writer.save_checkpoint({"x": torch.ones(3)}, path)
+    with pytest.raises(InputError, match=r"last\.ckpt cannot be written \(No space left on device\); free the place"):
+        writer.save_checkpoint({"x": torch.zeros(100_000)}, path)
+    assert torch.equal(torch.load(path)["x"], torch.ones(3))
+    assert os.listdir(small_disk) == ["last.ckpt"]

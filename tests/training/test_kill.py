@@ -1,0 +1,58 @@
+"""SIGKILL at a random moment, and the same command again."""
+
+import random
+import signal
+import subprocess
+import sys
+import time
+
+import pandas as pd
+import pytest
+import torch
+
+import beebo_scale as bs
+from tests.training.runs import screen
+
+EPOCHS = 40
+CONFIG = """
+data: {file: %s, target: y, features: {x: continuous, z: continuous, c: categorical}, batch_size: 64}
+model: {kind: svgp, inducing_points: 60, start_iterations: 10}
+trainer: {max_epochs: %d, accelerator: cpu, enable_progress_bar: false, default_root_dir: %s}
+early_stopping: {patience: 100}
+"""
+
+
+def start(config):
+    command = [sys.executable, "-m", "beebo_scale", "fit", "--config", str(config), "--ckpt_path", "last"]
+    return subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+
+
+def rmse(run):
+    return (
+        pd.concat(pd.read_csv(path) for path in run.glob("logs/version_*/metrics.csv"))
+        .groupby("epoch")
+        .last()["val_rmse"]
+    )
+
+
+def test_a_killed_run_goes_on_and_ends_where_it_would_have(tmp_path):
+    for name in ("whole", "killed"):
+        (tmp_path / f"{name}.yaml").write_text(CONFIG % (screen(tmp_path / "s.csv"), EPOCHS, tmp_path / name))
+    job = start(tmp_path / "killed.yaml")
+    while not (tmp_path / "killed" / "last.ckpt").exists():
+        assert job.poll() is None, job.stderr.read()
+        time.sleep(0.01)
+    time.sleep(random.Random(0).uniform(0, 0.5))
+    job.send_signal(signal.SIGKILL)
+    assert job.wait() == -signal.SIGKILL
+    job.stderr.close()
+    left = torch.load(tmp_path / "killed" / "last.ckpt", weights_only=True)  # whole
+    assert 0 <= left["epoch"] < EPOCHS - 1
+    jobs = [start(tmp_path / f"{name}.yaml") for name in ("killed", "whole")]
+    for job in jobs:
+        said = job.communicate(timeout=200)[1]
+        assert job.returncode == 0, said
+    whole, killed = rmse(tmp_path / "whole"), rmse(tmp_path / "killed")
+    assert killed.index[-1] == EPOCHS - 1
+    assert killed.iloc[-1] == pytest.approx(whole.iloc[-1], rel=1e-6)
+    assert bs.load_surrogate(tmp_path / "killed" / "last.ckpt").report.iterations == EPOCHS * 3
