@@ -87,12 +87,6 @@ class Room:
             count[code] += 1
         self.X.append(x)
 
-    def leave(self, place: int, group: Tensor) -> None:
-        """The place-th row that was taken leaves again."""
-        for count, code in zip(self.counts, group.tolist(), strict=True):
-            count[code] -= 1
-        self.X.pop(place)
-
     def full(self, column: int, code: int) -> bool:
         """Whether a group has as many rows as it may."""
         return self.counts[column][code] >= self.caps[column]
