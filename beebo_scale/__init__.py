@@ -7,6 +7,7 @@ from . import bounds as bounds
 from . import datasets as datasets
 from . import temperature as temperature
 from .acquisition import BatchedEnergyEntropy as BatchedEnergyEntropy
+from .campaign import Campaign as Campaign
 from .energy import MeanEnergy as MeanEnergy
 from .energy import SoftmaxEnergy as SoftmaxEnergy
 from .energy import TargetEnergy as TargetEnergy

@@ -32,6 +32,7 @@ ALLOWED = {
     "training": {"surrogates", "screening", "posterior", "roots", *FOUNDATIONS},
     "proposal": {"acquisition", "energy", "temperature", "information", "bounds", "posterior", "roots"}
     | {"surrogates", "screening", *FOUNDATIONS},
+    "campaign": {"acquisition", "energy", "proposal", "surrogates", "screening", *FOUNDATIONS},
     "report": {"surrogates", "screening", "training", "posterior", *FOUNDATIONS},
 }
 EVERYTHING = {"cli", "__init__", "__main__"}  # they put the parts together

@@ -11,9 +11,12 @@ from ..errors import InputError
 
 PLAIN_WORDS = (  # applied in order
     (r"argument command: invalid choice: (\S+)", r"there is no command \1"),
+    (r"argument ACTION: invalid choice: (\S+)", r"there is no action \1"),
+    (r'expected "campaign.action" to be one of \{(.*)\}, but it was not provided\.', r"give an action: \1"),
     (r'expected "command" to be one of \{(.*)\}, but it was not provided\.', r"give a command: \1"),
     (r"the following arguments are required:", r"missing options:"),
-    (r"\b(?:suggest|propose)\.(\w+)", r"--\1"),
+    (r"missing options: campaign\.\w+\.folder", r"give the campaign's FOLDER"),
+    (r"\b(?:suggest|propose|campaign\.\w+)\.(\w+)", r"--\1"),
     (r"unrecognized arguments:", r"not understood:"),
     (r"Subcommand '(\w+)' does not accept option '(.*)'", r"\1 has no option '\2'"),
     (r'Parser key "(\w+)":\s*', r"\1: "),

@@ -12,10 +12,10 @@ from collections.abc import Sequence
 from jsonargparse import ArgumentError, ArgumentParser, Namespace
 
 from ..errors import InputError, WorkerError
-from . import propose, report, suggest
+from . import campaign, propose, report, suggest
 from .arguments import plain_words
 
-COMMANDS = {"suggest": suggest, "propose": propose, "report": report}
+COMMANDS = {"suggest": suggest, "propose": propose, "campaign": campaign, "report": report}
 TRAINING = {  # Lightning's commands, which have a parser of their own
     "fit": "Train a surrogate from a screening file, with checkpoints and learning curves.",
     "validate": "Judge a checkpoint on the validation rows.",
@@ -30,10 +30,12 @@ def build_parser() -> ArgumentParser:
     parser = ArgumentParser(prog="beebo-scale", description=DESCRIPTION, exit_on_error=False, allow_abbrev=False)
     parser.add_argument("--version", action="version", version=_version(), help="print the version and exit")
     commands = parser.add_subcommands(required=True, dest="command")
+    parsers = {name: module.build_parser() for name, module in COMMANDS.items()}
     for name, module in COMMANDS.items():
-        commands.add_subcommand(name, module.build_parser(), help=module.HELP)
+        commands.add_subcommand(name, parsers[name], help=module.HELP)
     for name, help in TRAINING.items():
         commands.add_subcommand(name, ArgumentParser(description=help), help=help)
+    campaign.add_actions(parsers["campaign"])
     return parser
 
 

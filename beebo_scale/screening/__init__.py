@@ -16,6 +16,7 @@ from .normalise import outliers as outliers
 from .normalise import percent_of_control as percent_of_control
 from .normalise import robust_z as robust_z
 from .plates import Layout as Layout
+from .plates import check_names as check_names
 from .plates import draw_plate as draw_plate
 from .plates import plate_map as plate_map
 from .plates import write_plates as write_plates

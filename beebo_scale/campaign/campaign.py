@@ -1,0 +1,337 @@
+"""A campaign: start it, let it suggest, record what came out, look at it."""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import shutil
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..errors import InputError
+from ..proposal import check_request
+from ..proposal.record import input_hashes
+from ..screening import Batch, Encoder, Layout, Table, read_table, write_plates
+from ..screening.columns import missing_text
+from ..screening.files import open_source
+from ..screening.library import open_library
+from ..surrogates import Surrogate, fit, load_surrogate
+from .books import FAILED, GIVEN_UP, INITIAL, MEASURED, Books, columns
+from .choose import choose_batch
+from .folder import Folder, write_text
+from .record import Tally, enter, give_up
+from .results import Results
+from .settings import Settings
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+Source = str | os.PathLike[str]
+
+
+@dataclass(frozen=True)
+class Suggestion:
+    """A round's batch.
+
+    Attributes:
+        batch: what was proposed.
+        round: its number, from 1.
+        path: the file of the batch.
+        plates: plate map and picture, where a plate was asked for.
+        notes: what a user should know, one line each.
+    """
+
+    batch: Batch
+    round: int
+    path: Path
+    plates: tuple[Path, ...]
+    notes: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Round:
+    """What became of a round; `best` is the best value of the target that it found."""
+
+    number: int
+    temperature: float | None
+    proposed: int
+    measured: int
+    failed: int
+    given_up: int
+    pending: int
+    best: float | None
+
+
+@dataclass(frozen=True)
+class Status:
+    """Where a campaign stands.
+
+    Attributes:
+        initial: results from before the campaign.
+        others: replicates and results that nobody proposed.
+        rounds: round by round.
+        best: column -> cell of the best result so far, as in measured.csv; None before the first.
+    """
+
+    initial: int
+    others: int
+    rounds: tuple[Round, ...]
+    best: dict[str, str] | None
+
+
+@dataclass(frozen=True)
+class Campaign:
+    """A campaign in one folder (see `folder.py` for the files); several processes may use it at once.
+
+    Attributes:
+        folder: where its files are.
+    """
+
+    folder: Folder
+
+    @classmethod
+    def create(cls, path: Source, measured: Source | pd.DataFrame, settings: Settings) -> Campaign:
+        """Start a campaign in a new folder.
+
+        Args:
+            path: of the folder, new or empty.
+            measured: results so far, with features, target, and id if the library has one; rows without a target are
+                left out.
+            settings: of the campaign; a kind of None is inferred.
+
+        Raises:
+            InputError: the folder holds something, or no round could be suggested with these files and settings.
+        """
+        folder = Path(path)
+        if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+            raise InputError(f"{folder} exists already; give a new folder, or go on with campaign suggest")
+        table = read_table(measured, settings.target, settings.features, None, settings.noise_variance)
+        settings = replace(settings, features=dict(table.kinds))
+        check_request(settings.request(1), table, _library(settings.library, settings), settings.box)
+        frame = _initial(measured, table, settings)
+        with _new(folder) as new:
+            new.make()
+            write_text(new.measured, frame)
+            text = settings.in_folder(folder).to_yaml()
+            new.settings.write_text(text, encoding="utf-8")
+        campaign = cls(Folder(folder))
+        campaign.refresh()
+        return campaign
+
+    @classmethod
+    def open(cls, path: Source) -> Campaign:
+        """A campaign that was started before.
+
+        Raises:
+            InputError: there is none, or its settings cannot be read.
+        """
+        campaign = cls(Folder(Path(path)))
+        if not campaign.folder.settings.exists():
+            raise InputError(f"{path} is no campaign: it has no campaign.yaml; start one with campaign init")
+        Settings.from_yaml(campaign.folder.settings)
+        return campaign
+
+    @property
+    def settings(self) -> Settings:
+        """The settings as they stand in the folder now."""
+        return Settings.from_yaml(self.folder.settings)
+
+    def books(self) -> Books:
+        """Results and proposals as they stand in the folder now."""
+        return Books.read(self.folder, self.settings)
+
+    def refresh(self) -> None:
+        """Write pending.csv anew."""
+        with self.folder.locked():
+            self._refresh(self.books())
+
+    def _refresh(self, books: Books) -> None:
+        write_text(self.folder.pending, books.pending)
+
+    def suggest(self, q: int | None = None, layout: Layout | None = None) -> Suggestion:
+        """Fit all results, choose the next batch, and put it down as pending.
+
+        The fit starts from the surrogate of the last round. What was measured, has failed or is pending is not
+        proposed, and what is pending counts as information that will be there.
+
+        Args:
+            q: experiments of this round; None takes that of the settings.
+            layout: where they go on plates; None makes no plate map.
+
+        Raises:
+            InputError: as in `fit` and `propose`, or another process holds the folder.
+        """
+        with self.folder.locked():
+            books = self.books()
+            settings = books.settings
+            number = max(self.folder.rounds(), default=0) + 1
+            request = settings.request(number, q)
+            self.folder.make()
+            table = self.table()
+            library = settings.library_path(self.folder.path)
+            check_request(request, table, _library(library, settings), settings.box)
+            started = time.monotonic()
+            surrogate, notes = self._fit(table, number)
+            seconds = round(time.monotonic() - started, 3)
+            batch = choose_batch(surrogate, books, request, library)
+            batch.run["campaign"] = {"round": number, "pending": len(books.pending), "failed": len(books.failed)}
+            batch.run["measured"] = {"source": table.source, "rows": len(table), "dropped": table.dropped}
+            batch.run["inputs"] |= input_hashes(str(self.folder.measured), str(self.folder.settings))
+            batch.run["timings"] = {"fit_seconds": seconds} | batch.run["timings"]
+            path = self.folder.batch(number)
+            surrogate.save(self.folder.model(number))
+            plates = () if layout is None else tuple(write_plates(batch.frame, path, layout))
+            batch.write(path)  # last: this file makes the round
+            self._refresh(self.books())
+        return Suggestion(batch, number, path, plates, tuple(notes))
+
+    def table(self) -> Table:
+        """All results that have a value."""
+        settings = self.settings
+        return read_table(self.folder.measured, settings.target, settings.features, None, settings.noise_variance)
+
+    def _fit(self, table: Table, number: int) -> tuple[Surrogate, list[str]]:
+        """The surrogate of a round, warm from the last one's if that is still of use."""
+        settings, notes = self.settings, []
+        last, warm = self.folder.model(number - 1), None
+        if last.exists():
+            try:
+                warm = load_surrogate(last)
+            except InputError as error:
+                notes.append(f"the fit starts anew: {error}")
+        if warm is not None and not _same_inputs(warm, Encoder.from_table(table), settings.priors):
+            notes.append(f"the fit starts anew: {last.name} knows other features")
+            warm = None
+        options: dict[str, Any] = {"transform": settings.transform, "priors": settings.priors}
+        surrogate = fit(table, settings.kind, warm_start=warm, seed=settings.request(number).seed, **options)
+        if surrogate.report.warning:
+            notes.append(surrogate.report.warning)
+        return surrogate, notes
+
+    def record(self, results: Source | pd.DataFrame, extra: bool = False, replicate: bool = False) -> Tally:
+        """Enter results, all or none of them; see `record.enter`.
+
+        Args:
+            results: rows with the target and either the id column or all features; some of a batch, or several.
+            extra: also enter what nobody proposed.
+            replicate: a second, different value is one more measurement, not an error.
+
+        Raises:
+            InputError: rows that are refused, or another process holds the folder.
+        """
+        with self.folder.locked():
+            books = self.books()
+            return self._keep(*enter(books, Results.read(results, books.settings), extra, replicate))
+
+    def give_up(self, rows: Source | pd.DataFrame) -> Tally:
+        """Take experiments off what is pending without a result; they may be proposed again.
+
+        Args:
+            rows: with the id column or all features; a round's batch file, or pending.csv for all.
+
+        Raises:
+            InputError: rows that are not pending, or another process holds the folder.
+        """
+        with self.folder.locked():
+            books = self.books()
+            return self._keep(*give_up(books, Results.read(rows, books.settings, with_target=False)))
+
+    def _keep(self, books: Books, tally: Tally) -> Tally:
+        write_text(self.folder.measured, books.measured)
+        self._refresh(books)
+        return tally
+
+    def status(self) -> Status:
+        """Where the campaign stands; waits for nobody."""
+        books = self.books()
+        measured = books.measured
+        best = books.best(measured)
+        return Status(
+            initial=int((measured["status"] == INITIAL).sum()),
+            others=int(((measured["round"] == "") & (measured["status"] != INITIAL)).sum()),
+            rounds=tuple(self._round(books, number) for number in self.folder.rounds()),
+            best=None if best is None else {str(name): str(cell) for name, cell in measured.loc[best].items()},
+        )
+
+    def _round(self, books: Books, number: int) -> Round:
+        ended = books.measured[books.measured["round"] == str(number)]
+        best = books.best(ended)
+        count = {status: int((ended["status"] == status).sum()) for status in (MEASURED, FAILED, GIVEN_UP)}
+        return Round(
+            number=number,
+            temperature=_temperature(self.folder.batch(number)),
+            proposed=int((books.proposed["round"] == str(number)).sum()),
+            measured=count[MEASURED],
+            failed=count[FAILED],
+            given_up=count[GIVEN_UP],
+            pending=int((books.pending["round"] == str(number)).sum()),
+            best=None if best is None else float(books.values(ended.loc[[best]])[0]),
+        )
+
+
+def _library(path: str | None, settings: Settings) -> Any:
+    """The candidates with their ids checked, if there are any."""
+    kinds = {name: str(kind) for name, kind in settings.features.items()}
+    return None if path is None else open_library(path, kinds, settings.id)
+
+
+def _initial(measured: Source | pd.DataFrame, table: Table, settings: Settings) -> pd.DataFrame:
+    """The first measured.csv: every row that has a target."""
+    import pandas as pd
+
+    file = open_source(measured)
+    frame = table.frame.copy()
+    if settings.id is not None and settings.id not in frame:
+        cells = pd.Series("", index=frame.index, dtype=object)
+        if settings.id in file.columns:
+            raw = file.load([settings.id, settings.target])
+            cells = _with_target(raw, settings.target)[settings.id]
+        frame.insert(0, settings.id, cells.to_numpy())
+    frame[settings.target] = table.y
+    if settings.noise_variance is not None:
+        frame[settings.noise_variance] = table.noise_variance
+    frame["round"], frame["rank"], frame["status"] = "", "", INITIAL
+    return frame[columns(settings)]
+
+
+def _with_target(raw: pd.DataFrame, target: str) -> pd.DataFrame:
+    """The rows that `read_table` kept."""
+    from ..screening.columns import numbers
+
+    kept = raw[~np.isnan(numbers(raw[target])[0])]
+    return kept.assign(**{name: kept[name].where(~missing_text(kept[name]), "") for name in kept})
+
+
+def _same_inputs(surrogate: Surrogate, encoder: Encoder, priors: str) -> bool:
+    known = surrogate.encoder
+    return known.kinds == encoder.kinds and known.width == encoder.width and surrogate.priors == priors
+
+
+def _temperature(batch: Path) -> float | None:
+    """T' of a round, from its run file; None if that is gone."""
+    try:
+        return float(json.loads(batch.with_suffix(".run.json").read_text(encoding="utf-8"))["temperature"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
+@contextmanager
+def _new(folder: Path) -> Iterator[Folder]:
+    """A folder that gets its name when it is complete, and is gone if it never is."""
+    parent = folder.absolute().parent
+    temporary = parent / f".{secrets.token_hex(4)}.{folder.absolute().name}"
+    try:
+        parent.mkdir(parents=True, exist_ok=True)
+        yield Folder(temporary)
+        os.replace(temporary, folder)
+    except OSError as error:
+        raise InputError(f"{folder} cannot be made ({error.strerror}); give another folder") from None
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)

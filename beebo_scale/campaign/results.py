@@ -1,0 +1,116 @@
+"""A file of results: checked, and each row recognised by its id or its features."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ..errors import InputError
+from ..screening.columns import Place, check_numbers, check_scalars, missing_text
+from ..screening.files import Source, listing, open_source
+from .books import Key, keys
+from .settings import Settings
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+@dataclass(frozen=True)
+class Result:
+    """One row of a file of results.
+
+    Attributes:
+        number: of the row in the file, from 1.
+        match: what it is recognised by: its id alone, or its features in one spelling.
+        key: its features in one spelling, None if the file does not have them.
+        value: of the target; None if the cell is empty, which says that the experiment failed.
+        cells: the columns of measured.csv that the file has, as text.
+    """
+
+    number: int
+    match: Key
+    key: Key | None
+    value: float | None
+    cells: dict[str, str]
+
+
+@dataclass(frozen=True)
+class Results:
+    """Checked results of one file; `by_id` says what they are recognised by."""
+
+    source: str
+    by_id: bool
+    rows: tuple[Result, ...]
+
+    @classmethod
+    def read(
+        cls, source: str | os.PathLike[str] | pd.DataFrame, settings: Settings, with_target: bool = True
+    ) -> Results:
+        """Read a file that has the id column or all features, and (unless it only names rows) the target.
+
+        Raises:
+            InputError: a column is missing, or a cell is not usable.
+        """
+        file = open_source(source)
+        by_id, named = _named_by(file, settings)
+        wanted = list(dict.fromkeys([*([settings.id] if by_id and settings.id else []), *named]))
+        extra = [settings.target, settings.noise_variance] if with_target else []
+        wanted += [file.require(name, "result") for name in extra if name is not None]
+        raw = file.load(wanted)
+        if not len(raw):
+            raise InputError(f"{file.name} has a header but no rows; there is nothing to record")
+        numbers = np.arange(1, len(raw) + 1)
+        values = _values(raw[settings.target], Place(file.name, settings.target, numbers)) if with_target else None
+        if with_target and settings.noise_variance is not None:
+            _check_noise(raw[settings.noise_variance], values, Place(file.name, settings.noise_variance, numbers))
+        found = keys(raw, settings, file.name) if named else None
+        ids = _ids(raw[settings.id], Place(file.name, str(settings.id), numbers)) if by_id else None
+        text = {name: np.where(missing_text(raw[name]), "", raw[name].astype(object).astype(str)) for name in wanted}
+        rows = []
+        for i in range(len(raw)):
+            key = None if found is None else found[i]
+            value = None if values is None or np.isnan(values[i]) else float(values[i])
+            match = key if ids is None else (ids[i],)
+            assert match is not None
+            rows.append(Result(i + 1, match, key, value, {name: str(cells[i]) for name, cells in text.items()}))
+        return cls(file.name, by_id, tuple(rows))
+
+
+def _named_by(file: Source, settings: Settings) -> tuple[bool, list[str]]:
+    """Whether a file has ids, and its features if it has them all."""
+    by_id = settings.id is not None and settings.id in file.columns
+    missing = [name for name in settings.features if name not in file.columns]
+    if missing and not by_id:
+        ways = "" if settings.id is None else f"the id column {settings.id!r} or "
+        raise InputError(
+            f"{file.name} does not say which experiments these are: it lacks {ways}the feature {missing[0]!r}; its "
+            f"columns are {listing(file.columns)}"
+        )
+    return by_id, [] if missing else list(settings.features)
+
+
+def _values(cells: pd.Series, place: Place) -> np.ndarray:
+    check_scalars(cells, place)
+    values = check_numbers(cells, place, "give a number, or empty the cell if the experiment failed")
+    if np.isinf(values).any():
+        raise place.error("is infinite", np.isinf(values), "correct the cell, or empty it if the experiment failed")
+    return values
+
+
+def _check_noise(cells: pd.Series, values: np.ndarray | None, place: Place) -> None:
+    assert values is not None
+    noise = check_numbers(cells, place, "give a variance")
+    bad = ~(np.isfinite(noise) & (noise > 0)) & ~np.isnan(values)
+    if bad.any():
+        raise place.error("(noise variance) is empty or not above 0", bad, "give a variance for every result")
+
+
+def _ids(cells: pd.Series, place: Place) -> list[str]:
+    check_scalars(cells, place)
+    missing = missing_text(cells)
+    if missing.any():
+        raise place.error("(id) is empty", missing, "give every result its id")
+    return [str(cell) for cell in cells.astype(object)]

@@ -1,0 +1,179 @@
+"""What a campaign is after: the file campaign.yaml."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, fields, replace
+from pathlib import Path
+from typing import Any
+
+from ..acquisition import check_temperature
+from ..errors import InputError
+from ..proposal import Box, Request
+from ..screening.files import did_you_mean
+
+HEADER = """\
+# The settings of this campaign. Everything but target, features, id and noise_variance may be changed between rounds.
+# temperatures holds T' of each round, 0 exploits, 2 explores; the last one also serves the rounds beyond.
+"""
+TYPES = {
+    "target": str,
+    "features": dict,
+    "id": str,
+    "noise_variance": str,
+    "minimize": bool,
+    "hit": float,
+    "library": str,
+    "bounds": dict,
+    "integer": list,
+    "constraints": list,
+    "shared": list,
+    "q": int,
+    "temperatures": list,
+    "kind": str,
+    "transform": str,
+    "priors": str,
+    "seed": int,
+}
+WORDS = {
+    str: "text",
+    dict: "a mapping",
+    bool: "true or false",
+    float: "a number",
+    int: "a whole number",
+    list: "a list",
+}
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Settings of a campaign.
+
+    Attributes:
+        target: column to improve.
+        features: column -> kind.
+        id: column that names the rows of the library, None without one.
+        noise_variance: column with the known variance of each target.
+        minimize: small targets are good.
+        hit: a value that the target should come close to, instead of a large or small one.
+        library: file of candidates; a relative path counts from the campaign's folder ...
+        bounds: ... or a box, as in `Box`, with its
+        integer, constraints, shared: see `Box`.
+        q: experiments of a round.
+        temperatures: T' of each round, see HEADER.
+        kind, transform, priors: of the surrogate, see `fit`.
+        seed: of the first round; each round adds one.
+
+    Raises:
+        InputError: settings that no round could use.
+    """
+
+    target: str
+    features: Mapping[str, str | None]
+    id: str | None = None
+    noise_variance: str | None = None
+    minimize: bool = False
+    hit: float | None = None
+    library: str | None = None
+    bounds: Mapping[str, Any] | None = None
+    integer: Sequence[str] = ()
+    constraints: Sequence[str] = ()
+    shared: Sequence[str] = ()
+    q: int = 96
+    temperatures: Sequence[float] = (0.5,)
+    kind: str = "auto"
+    transform: str = "auto"
+    priors: str = "botorch"
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if (self.library is None) == (self.bounds is None):
+            raise InputError("a campaign chooses from either a library or bounds; give one of the two")
+        if self.bounds is not None and self.id is not None:
+            raise InputError("id goes with a library; settings in a box have no names")
+        if self.minimize and self.hit is not None:
+            raise InputError("minimize and hit exclude each other; give one of the two")
+        if not self.temperatures:
+            raise InputError("temperatures is empty; give T' of at least one round")
+        for temperature in self.temperatures:
+            check_temperature(temperature)
+        self.request(1)
+
+    def request(self, round: int, q: int | None = None) -> Request:
+        """What a round (from 1) asks for."""
+        temperature = self.temperatures[min(round, len(self.temperatures)) - 1]
+        return Request(self.q if q is None else q, temperature, not self.minimize, seed=self.seed + round - 1)
+
+    @property
+    def box(self) -> Box | None:
+        """The box to choose from, if there is one."""
+        if self.bounds is None:
+            return None
+        return Box(self.bounds, tuple(self.integer), tuple(self.constraints), tuple(self.shared))
+
+    def in_folder(self, folder: Path) -> Settings:
+        """These settings as a campaign in a folder keeps them: the path of the library counts from there."""
+        if self.library is None:
+            return self
+        return replace(self, library=os.path.relpath(Path(self.library).resolve(), folder.resolve()))
+
+    def library_path(self, folder: Path) -> str | None:
+        """The library of a campaign in a folder."""
+        return None if self.library is None else str(folder / self.library)
+
+    def to_yaml(self) -> str:
+        """The text of campaign.yaml; what has its default is left out if it is empty."""
+        import yaml  # type: ignore[import-untyped]
+
+        content = {name: _plain(value) for name, value in asdict(self).items()}
+        content = {name: value for name, value in content.items() if value is not None and value != []}
+        text: str = yaml.safe_dump(content, sort_keys=False, allow_unicode=True, default_flow_style=None, width=100)
+        return HEADER + text
+
+    @classmethod
+    def from_yaml(cls, path: Path) -> Settings:
+        """Read campaign.yaml.
+
+        Raises:
+            InputError: no such file, no YAML, or an entry that is unknown, missing or of another type.
+        """
+        import yaml
+
+        try:
+            content = yaml.safe_load(path.read_text(encoding="utf-8"))
+        except OSError as error:
+            raise InputError(f"{path} cannot be read ({error.strerror}); start a campaign with campaign init") from None
+        except (yaml.YAMLError, UnicodeDecodeError) as error:
+            mark = getattr(error, "problem_mark", None)
+            line = "" if mark is None else f" in line {mark.line + 1}"
+            raise InputError(f"{path} is no YAML{line}; write lines such as 'q: 96'") from None
+        if not isinstance(content, dict):
+            raise InputError(f"{path} holds no settings; write lines such as 'q: 96'")
+        for name, value in content.items():
+            _check_entry(path, name, value)
+        required = [field.name for field in fields(cls)[:2] if field.name not in content]
+        if required:
+            raise InputError(f"{path} has no {required[0]!r}; add the line")
+        try:
+            return cls(**{name: value for name, value in content.items() if value is not None})
+        except InputError as error:
+            raise InputError(f"{path}: {error}") from None
+
+
+def _check_entry(path: Path, name: object, value: object) -> None:
+    if name not in TYPES:
+        raise InputError(f"{path}: unknown entry {name!r}{did_you_mean(name, TYPES)}; it knows {', '.join(TYPES)}")
+    kind = TYPES[str(name)]
+    number = kind is float and isinstance(value, int) and not isinstance(value, bool)
+    if value is not None and not number and (not isinstance(value, kind) or (kind is int and value is True)):
+        raise InputError(f"{path}: {name} is {value!r}, not {WORDS[kind]}")
+
+
+def _plain(value: Any) -> Any:
+    """Mappings, lists and scalars only."""
+    if isinstance(value, Mapping):
+        return {key: _plain(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(item) for item in value]
+    return value

@@ -1,0 +1,237 @@
+"""`beebo-scale campaign`: round after round in one folder."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from jsonargparse import ArgumentParser, Namespace
+
+from .. import temperature as schedules
+from ..campaign import Campaign, Settings
+from ..campaign.campaign import Status
+from ..campaign.record import Tally
+from ..errors import InputError
+from ..screening import Layout, check_names
+from ..surrogates import KINDS
+from ..surrogates.kernels import PRIORS
+from ..surrogates.target import TRANSFORMS
+from . import plates
+from .arguments import number, parse_bounds, parse_features, parse_names, whole_number
+
+HELP = "Keep a campaign of several rounds in one folder: init, suggest, record, status."
+ACTIONS = {
+    "init": "Start a campaign in a new folder from what was measured so far.",
+    "suggest": "Fit all results and choose the next batch, which is pending from then on.",
+    "record": "Enter results of pending experiments, in whatever pieces they come.",
+    "status": "Say where the campaign stands.",
+}
+SCHEDULES = ("linear", "geometric", "exploit-last")
+
+
+def build_parser() -> ArgumentParser:
+    """The parser of the command, still without its actions."""
+    return ArgumentParser(description=HELP, exit_on_error=False, allow_abbrev=False)
+
+
+def add_actions(parser: ArgumentParser) -> None:
+    """The four actions with their options; jsonargparse takes them only once the command has its place."""
+    actions = parser.add_subcommands(required=True, dest="action", metavar="ACTION")
+    options = {"init": _init_options, "suggest": _suggest_options, "record": _record_options, "status": None}
+    for name, add_options in options.items():
+        action = ArgumentParser(description=ACTIONS[name], exit_on_error=False, allow_abbrev=False)
+        action.add_argument("folder", type=str, help="of the campaign")
+        if add_options is not None:
+            add_options(action)
+        actions.add_subcommand(name, action, help=ACTIONS[name])
+
+
+def _init_options(parser: ArgumentParser) -> None:
+    add = parser.add_argument
+    add("--config", action="config", help="a YAML file with any of these options")
+    add("--measured", type=str, required=True, help="results so far: CSV, TSV (also .gz, .xz) or Parquet")
+    add("--target", type=str, required=True, help="column to improve; rows without it are left out")
+    add("--features", nargs="+", metavar="COLUMN:KIND", help="as in suggest; without it every other column")
+    add("--id", type=str, help="column that names the rows of the library")
+    add("--noise-variance", type=str, help="column with the known variance of each target")
+    add("--library", type=str, help="candidates to choose from")
+    add("--bounds", nargs="+", metavar="COLUMN:LOW:HIGH", help="a box instead of a library, as in suggest")
+    add("--integer", nargs="+", metavar="COLUMN", help="columns of the box that take whole numbers only")
+    add("--constraint", nargs="+", metavar="TEXT", help="linear limits in the box, such as 'acid + 2*base <= 80'")
+    add("--shared", nargs="+", metavar="COLUMN", help="columns that are the same in a whole batch")
+    add("-q", "--q", type=whole_number, default=96, help="experiments of a round")
+    add("--temperatures", nargs="+", metavar="T", help="T' of each round, the last one for all others; default: 0.5")
+    add("--rounds", type=whole_number, help="rounds that --schedule leads over")
+    add("--schedule", choices=SCHEDULES, help="from the first to the last of two temperatures over --rounds")
+    add("--minimize", action="store_true", help="small targets are good")
+    add("--hit", type=number, help="a value that the target should come close to")
+    add("--kind", choices=KINDS, default="auto", help="surrogate")
+    add("--transform", choices=TRANSFORMS, default="auto", help="of the target")
+    add("--priors", choices=PRIORS, default="botorch", help="of the hyperparameters")
+    add("--seed", type=whole_number, default=0, help="of the first round; each round adds one")
+
+
+def _suggest_options(parser: ArgumentParser) -> None:
+    parser.add_argument("-q", "--q", type=whole_number, help="experiments of this round; default: that of the settings")
+    plates.add_options(parser)
+
+
+def _record_options(parser: ArgumentParser) -> None:
+    add = parser.add_argument
+    add("--results", type=str, help="results: the target and either the id or all features; an empty target: it failed")
+    add("--extra", action="store_true", help="also enter what was not proposed")
+    add("--replicate", action="store_true", help="a second, different value is one more measurement")
+    add("--give-up", type=str, help="file of pending experiments that will not be tried; they may be proposed again")
+
+
+def run(options: Namespace) -> Any:
+    """Do what was asked for and say what came of it."""
+    actions = {"init": _init, "suggest": _suggest, "record": _record, "status": _status}
+    return actions[options.action](options[options.action])
+
+
+def _init(options: Namespace) -> Campaign:
+    if not isinstance(options.minimize, bool):  # from a configuration file
+        raise InputError(f"minimize: {options.minimize!r} is neither true nor false")
+    settings = Settings(
+        target=options.target,
+        features=_features(options),
+        bounds=None if options.bounds is None else parse_bounds(options.bounds),
+        integer=parse_names(options.integer),
+        constraints=_texts(options.constraint),
+        shared=parse_names(options.shared),
+        temperatures=_temperatures(options),
+        **{
+            name: options[name]
+            for name in (
+                "id",
+                "noise_variance",
+                "library",
+                "q",
+                "minimize",
+                "hit",
+                "kind",
+                "transform",
+                "priors",
+                "seed",
+            )
+        },
+    )
+    campaign = Campaign.create(options.folder, options.measured, settings)
+    status = campaign.status()
+    kinds = ", ".join(f"{name} ({kind})" for name, kind in campaign.settings.features.items())
+    print(f"{options.folder}: a campaign with {status.initial} results; features: {kinds}")
+    return campaign
+
+
+def _features(options: Namespace) -> dict[str, str | None]:
+    """The features asked for, or every column of the measured file without another use."""
+    if options.features is not None:
+        return parse_features(options.features)
+    from ..screening import read_table
+
+    used = options.id is not None and options.library is not None
+    return dict(
+        read_table(options.measured, options.target, None, options.id if used else None, options.noise_variance).kinds
+    )
+
+
+def _texts(given: Any) -> tuple[str, ...]:
+    return () if given is None else (given,) if isinstance(given, str) else tuple(given)
+
+
+def _temperatures(options: Namespace) -> tuple[float, ...]:
+    """T' of each round, written out."""
+    given = tuple(_number(text) for text in parse_names(options.temperatures)) or (0.5,)
+    if options.schedule is None:
+        if options.rounds is not None:
+            raise InputError("--rounds goes with --schedule; otherwise give T' of each round as --temperatures")
+        return given
+    if len(given) != 2 or options.rounds is None or options.rounds < 1:
+        raise InputError("--schedule leads from the first to the last of two --temperatures over --rounds N")
+    first, last = given
+    made: dict[str, schedules.Schedule] = {}
+    try:
+        made["linear"] = schedules.Linear(first, last)
+        made["exploit-last"] = schedules.ExploitLast(schedules.Constant(first), last)
+        if options.schedule == "geometric":
+            made["geometric"] = schedules.Geometric(first, last)
+    except InputError:
+        raise
+    except ValueError as error:
+        raise InputError(str(error)) from None
+    schedule = made[options.schedule]
+    return tuple(round(schedule(k, options.rounds), 6) for k in range(options.rounds))
+
+
+def _number(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise InputError(f"--temperatures {text!r} is not a number") from None
+
+
+def _suggest(options: Namespace) -> Any:
+    campaign = Campaign.open(options.folder)
+    layout: Layout | None = plates.layout_of(options, campaign.settings.seed)
+    if layout is not None:
+        check_names([*campaign.settings.features, str(campaign.settings.id)])
+    suggestion = campaign.suggest(options.q, layout)
+    for note in suggestion.notes:
+        print(f"note: {note}")
+    count, before = len(suggestion.batch.frame), suggestion.batch.run["campaign"]["pending"]
+    waiting = f"; {before} from earlier rounds are pending, too" if before else ""
+    print(f"{suggestion.path}: {count} experiments of round {suggestion.round}{waiting}")
+    for path in suggestion.plates:
+        print(path)
+    return suggestion
+
+
+def _record(options: Namespace) -> Tally:
+    if (options.results is None) == (options.give_up is None):
+        raise InputError("give either --results FILE or --give-up FILE")
+    campaign = Campaign.open(options.folder)
+    if options.give_up is not None:
+        if options.extra or options.replicate:
+            raise InputError("--extra and --replicate go with --results")
+        tally = campaign.give_up(options.give_up)
+    else:
+        tally = campaign.record(options.results, options.extra, options.replicate)
+    print(f"{options.results or options.give_up}: {_said(tally)}")
+    print(f"{len(campaign.books().pending)} experiments are pending")
+    return tally
+
+
+def _said(tally: Tally) -> str:
+    """What became of the rows, in words."""
+    parts = {
+        "results entered": tally.measured,
+        "failed (without a value)": tally.failed,
+        "nobody proposed": tally.extra,
+        "further replicates": tally.replicates,
+        "given up": tally.given_up,
+        "known already": tally.known,
+    }
+    return ", ".join(f"{count} {what}" for what, count in parts.items() if count) or "nothing new"
+
+
+def _status(options: Namespace) -> Status:
+    campaign = Campaign.open(options.folder)
+    settings, status = campaign.settings, campaign.status()
+    others = f", {status.others} replicates and others" if status.others else ""
+    print(f"{options.folder}: {status.initial} results before round 1{others}")
+    if status.rounds:
+        print(
+            f"{'round':>5} {'T':>7} {'proposed':>9} {'measured':>9} {'failed':>7} {'given up':>9} {'pending':>8}  best"
+        )
+    for r in status.rounds:
+        t = "?" if r.temperature is None else f"{r.temperature:g}"
+        best = "" if r.best is None else f"{r.best:g}"
+        print(
+            f"{r.number:>5} {t:>7} {r.proposed:>9} {r.measured:>9} {r.failed:>7} {r.given_up:>9} {r.pending:>8}  {best}"
+        )
+    if status.best is not None:
+        names = dict.fromkeys([*filter(None, [settings.id]), *settings.features])
+        what = ", ".join(f"{name} {status.best[name]}" for name in names if status.best[name])
+        when = f"round {status.best['round']}" if status.best["round"] else status.best["status"]
+        print(f"best so far: {settings.target} {float(status.best[settings.target]):g} ({what}; {when})")
+    return status
