@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 
 from jsonargparse import ArgumentParser, Namespace
@@ -70,6 +71,8 @@ def run(options: Namespace) -> Batch:
         seed=options.seed,
     )
     fit_seconds = round(time.monotonic() - started, 3)
+    if surrogate.report.warning:
+        print(f"beebo-scale: {surrogate.report.warning}", file=sys.stderr)
     batch = propose(surrogate, library=library, bounds=box, id=options.id, **vars(request), **choice)
     _record(batch, options, table, fit_seconds)
     _write(batch, surrogate, options)

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import os
 import time
-from dataclasses import asdict, dataclass, is_dataclass
+from dataclasses import asdict, dataclass
 from functools import cached_property
-from numbers import Integral
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from ..acquisition import BatchedEnergyEntropy, check_temperature
+from ..acquisition import BatchedEnergyEntropy
 from ..energy import Energy, MeanEnergy
 from ..errors import InputError
 from ..posterior import Posterior
@@ -23,39 +22,21 @@ from .blocks import ranked
 from .box import BoxSearch, optimize_box
 from .eligible import Rules
 from .limits import Limits
-from .named import Named, read_excluded, read_pending
 from .record import input_hashes, versions
 from .repeats import replace_repeats
+from .request import Request, check_names, rules_of
 from .settings import Bounds, Box, settings_of
-from .stream import Aim, check_library, choose
+from .stream import Aim, Choice, check_library, choose
+from .swaps import JointChoice, improve_choice
 from .work import Crew
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from ..surrogates import Surrogate
+    from .request import Listing
 
-ADDED = ("rank", "mean", "std", "gain")  # columns of a batch beside the id and the features
-
-
-@dataclass(frozen=True)
-class Request:
-    """What is asked for, whatever it is chosen from; see `propose`."""
-
-    q: int
-    temperature: float = 0.5
-    maximize: bool = True
-    allow_repeats: bool = False
-    seed: int = 0
-
-    def __post_init__(self) -> None:
-        check_temperature(self.temperature)
-        if isinstance(self.q, bool) or not isinstance(self.q, Integral):
-            raise InputError(f"q = {self.q!r} is not a whole number")
-        if self.q < 1:
-            raise InputError(f"q = {self.q}: a batch has at least one point; give 1 or more")
-        if not 0 <= self.seed < 2**63:
-            raise InputError(f"seed = {self.seed}: give a whole number from 0 to 2^63 - 1")
+MOST_JOINTLY = 1000  # rows of a batch with an energy that has no gain for each row
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,8 +61,8 @@ def propose(
     id: str | None = None,
     allow_repeats: bool = False,
     energy: Energy | None = None,
-    pending: Named | None = None,
-    exclude: Named | None = None,
+    pending: Listing | None = None,
+    exclude: Listing | None = None,
     limits: Limits | None = None,
     search: BoxSearch | None = None,
     seed: int = 0,
@@ -160,8 +141,8 @@ def check_request(
     measured: Table,
     library: Library | None,
     box: Box | None,
-    pending: Named | None = None,
-    exclude: Named | None = None,
+    pending: Listing | None = None,
+    exclude: Listing | None = None,
 ) -> None:
     """Refuse before the fit what `propose` would refuse after it; a library is read once.
 
@@ -170,18 +151,12 @@ def check_request(
             candidates than q.
     """
     encoder = Encoder.from_table(measured)
-    _check_names(encoder, None if library is None else library.id)
-    rules = _rules(encoder, encoder.encode(measured), request, pending, exclude, library)
+    check_names(encoder, None if library is None else library.id)
+    rules = rules_of(encoder, encoder.encode(measured), request, pending, exclude, library)
     if box is not None:
         settings_of(encoder, box)
     if library is not None:
         check_library(encoder, library, Aim(request.q, rules=rules))
-
-
-def _check_names(encoder: Encoder, id: str | None) -> None:
-    taken = [name for name in ADDED if name == id or name in encoder.kinds]
-    if taken:
-        raise InputError(f"column {taken[0]!r} has the name of a column that a batch adds; rename it in all files")
 
 
 @dataclass(frozen=True, eq=False)
@@ -199,32 +174,51 @@ class _Chooser:
         """Where it is computed with."""
         return self.surrogate.posterior().to(self.device)
 
-    def rules(self, pending: Named | None, exclude: Named | None, library: Library | None = None) -> Rules:
+    def rules(self, pending: Listing | None, exclude: Listing | None, library: Library | None = None) -> Rules:
         """What must not be proposed."""
-        return _rules(self.surrogate.encoder, self.surrogate.data.X, self.request, pending, exclude, library)
+        return rules_of(self.surrogate.encoder, self.surrogate.data.X, self.request, pending, exclude, library)
+
+    def acquisition(self, rules: Rules) -> BatchedEnergyEntropy:
+        """A(X) given what is pending."""
+        running = None if rules.pending is None else rules.pending.to(self.device)
+        return BatchedEnergyEntropy(
+            self.posterior, self.request.temperature, self.energy, running, self.request.maximize
+        )
 
     def from_library(self, library: Library, limits: Limits, rules: Rules) -> _Found:
         """A certified greedy batch."""
         request, encoder = self.request, self.surrogate.encoder
-        _check_names(encoder, library.id)
+        check_names(encoder, library.id, *library.labels)
         aim = Aim(request.q, request.temperature, request.maximize, rules, limits)
         choice = choose(self.posterior, encoder, library, aim, self.crew)
-        return _Found(
-            frame=choice.table.frame,
-            X=choice.X,
-            gain=choice.gain,
-            configuration={"library": library.source, "limits": asdict(limits)},
-            record={"certificate": choice.certificate, "library": choice.counts},
-        )
+        frame, X, gain = choice.table.frame, choice.X, choice.gain
+        record = {"certificate": choice.certificate, "library": choice.counts}
+        if not isinstance(self.energy, MeanEnergy):
+            better = self._improved(library, aim, choice)
+            frame, X, gain = library.take(better.rows.numpy()).frame, better.X, better.gain
+            record["swaps"] = better.record
+        configuration = {"library": library.source, "limits": asdict(limits)}
+        return _Found(frame, X, gain, configuration, record)
+
+    def _improved(self, library: Library, aim: Aim, choice: Choice) -> JointChoice:
+        """The batch of the mean energy after exchanges that raise the joint value."""
+        if aim.q > MOST_JOINTLY:
+            raise InputError(
+                f"q = {aim.q}: an energy other than the mean weighs the batch jointly, which takes up to "
+                f"{MOST_JOINTLY} rows of a library; lower q, or take the mean energy"
+            )
+        try:
+            return improve_choice(self.acquisition(aim.rules), self.surrogate.encoder, library, aim, choice)
+        except ValueError as error:  # of the energy, in its own words
+            raise InputError(str(error)) from error
 
     def from_box(self, box: Box, search: BoxSearch, rules: Rules) -> _Found:
         """The best batch of many starts."""
         request, encoder = self.request, self.surrogate.encoder
-        _check_names(encoder, None)
+        check_names(encoder)
         settings = settings_of(encoder, box)
         space, taken = settings.space.to(self.device), rules.taken().to(self.device)
-        running = None if rules.pending is None else rules.pending.to(self.device)
-        acqf = BatchedEnergyEntropy(self.posterior, request.temperature, self.energy, running, request.maximize)
+        acqf = self.acquisition(rules)
         X, _, found = optimize_box(acqf, space, request.q, search, request.seed, self.crew)
         replaced = 0
         if not request.allow_repeats:
@@ -247,21 +241,6 @@ class _Chooser:
                 "box": found,
             },
         )
-
-
-def _rules(
-    encoder: Encoder,
-    measured: Tensor,
-    request: Request,
-    pending: Named | None,
-    exclude: Named | None,
-    library: Library | None,
-) -> Rules:
-    """What must not be proposed; `measured` are encoded rows."""
-    id = None if library is None else library.id
-    excluded, ids = (None, frozenset[str]()) if exclude is None else read_excluded(exclude, encoder, id)
-    running = None if pending is None else read_pending(pending, encoder, library)
-    return Rules(measured, running, excluded, ids, request.allow_repeats)
 
 
 def _described(energy: Energy) -> dict[str, Any]:
