@@ -9,15 +9,16 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from beebo_scale.errors import InputError
 
-from .columns import Place, check_scalars, convert, missing_text, rows_text, shown
-from .files import Ranges, Source, open_parts
-from .table import Table, feature_frame, wanted_kinds
+from .columns import Place, check_scalars, missing_text, rows_text, shown
+from .files import Source, open_parts
+from .parts import FilePart, Part, TablePart
+from .table import Table, wanted_kinds
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -25,90 +26,6 @@ if TYPE_CHECKING:
 ROWS = 65_536  # rows of a chunk: a few megabytes to read, a second or two to score
 BYTES = 1 << 26  # an encoded chunk is smaller
 LOOKED_AT = 1000  # ids that may be repeated, looked at together
-
-
-class Part(Protocol):
-    """One file of a library, or a table in memory."""
-
-    @property
-    def name(self) -> str:
-        """What messages call it."""
-        ...
-
-    @property
-    def rows(self) -> int:
-        """Number of rows."""
-        ...
-
-    def raw(self, columns: Sequence[str], ranges: Ranges) -> Iterator[pd.DataFrame]:
-        """Cells as they stand, one frame for each range of rows."""
-        ...
-
-    def table(self, raw: pd.DataFrame, numbers: np.ndarray) -> Table:
-        """Checked rows; `numbers` are their n row numbers in the part, from 0 and rising."""
-        ...
-
-
-@dataclass(frozen=True, eq=False)
-class FilePart:
-    """A file, or a frame not checked yet.
-
-    Attributes:
-        source: the open file.
-        rows: number of rows.
-        kinds: feature -> kind.
-        id: name of the id column.
-        labels: other columns, read as text.
-    """
-
-    source: Source
-    rows: int
-    kinds: Mapping[str, str]
-    id: str | None
-    labels: tuple[str, ...]
-
-    @property
-    def name(self) -> str:
-        """The file's name."""
-        return self.source.name
-
-    def raw(self, columns: Sequence[str], ranges: Ranges) -> Iterator[pd.DataFrame]:
-        """Cells as they stand in the file."""
-        yield from self.source.stream(columns, ranges)
-
-    def table(self, raw: pd.DataFrame, numbers: np.ndarray) -> Table:
-        """Id, features and labels, checked."""
-        frame, kinds = feature_frame(self.source, raw, dict(self.kinds), self.id, numbers + 1)
-        for label in self.labels:
-            if label not in frame:
-                frame[label] = convert(raw[label], "categorical", Place(self.name, label, numbers + 1))
-        return Table(frame, kinds, self.id, self.name, before=int(numbers[0]) if len(numbers) else 0)
-
-
-@dataclass(frozen=True, eq=False)
-class TablePart:
-    """Rows in memory that are checked already."""
-
-    whole: Table
-
-    @property
-    def name(self) -> str:
-        """The table's source."""
-        return self.whole.source
-
-    @property
-    def rows(self) -> int:
-        """Number of rows."""
-        return len(self.whole)
-
-    def raw(self, columns: Sequence[str], ranges: Ranges) -> Iterator[pd.DataFrame]:
-        """Slices of the table."""
-        for start, stop in ranges:
-            yield self.whole.frame.iloc[start:stop].reset_index(drop=True)
-
-    def table(self, raw: pd.DataFrame, numbers: np.ndarray) -> Table:
-        """The rows as they are."""
-        return replace(self.whole, frame=raw, before=int(numbers[0]) if len(numbers) else 0)
 
 
 @dataclass(frozen=True)

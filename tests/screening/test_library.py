@@ -5,8 +5,7 @@ import pandas as pd
 import pytest
 
 from beebo_scale.errors import InputError
-from beebo_scale.screening import Encoder, read_library, read_table
-from beebo_scale.screening import files as opened
+from beebo_scale.screening import Encoder, delimited, parquet, read_library, read_table
 from beebo_scale.screening import library as module
 from beebo_scale.screening.library import open_library
 from tests.screening.test_table import refuse, save
@@ -49,8 +48,8 @@ def sources(folder):
 
 @pytest.fixture
 def small_blocks(monkeypatch):
-    monkeypatch.setattr(opened, "BATCH", 8)
-    monkeypatch.setattr(opened, "BLOCK", 500)
+    monkeypatch.setattr(parquet, "BATCH", 8)
+    monkeypatch.setattr(delimited, "BLOCK", 500)
 
 
 @pytest.mark.parametrize("chunk_rows", [7, 40, 1000])
@@ -89,14 +88,14 @@ def test_only_row_groups_that_matter_are_decoded(tmp_path, monkeypatch):
     frame().to_parquet(tmp_path / "groups.parquet", index=False, row_group_size=10)
     library = open_library(tmp_path / "groups.parquet", KINDS, None, (), 10)
     decoded = []
-    true_decoded = opened._decoded
+    true_decoded = parquet._decoded
 
     def note(*arguments):
         for first, batch in true_decoded(*arguments):
             decoded.append(first)
             yield first, batch
 
-    monkeypatch.setattr(opened, "_decoded", note)
+    monkeypatch.setattr(parquet, "_decoded", note)
     library.take([35, 71])
     assert decoded == [30, 70]
 
@@ -246,8 +245,8 @@ def test_memory_is_bounded_even_if_the_file_is_one_row_group(tmp_path, monkeypat
     """Peak of what Arrow holds while streaming a file of 32 MB."""
     import pyarrow as pa
 
-    monkeypatch.setattr(opened, "BATCH", 4096)
-    monkeypatch.setattr(opened, "BUFFER", 1 << 16)
+    monkeypatch.setattr(parquet, "BATCH", 4096)
+    monkeypatch.setattr(parquet, "BUFFER", 1 << 16)
     wide = pd.DataFrame(np.random.default_rng(0).random((200_000, 20)), columns=[f"x{i}" for i in range(20)])
     small_pages = {"row_group_size": len(wide), "data_page_size": 1 << 15, "use_dictionary": False}
     wide.to_parquet(tmp_path / "wide.parquet", index=False, **small_pages)
