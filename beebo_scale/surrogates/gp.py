@@ -8,7 +8,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
-from botorch.optim.core import scipy_minimize
 from botorch.optim.utils import get_parameters_and_bounds
 from gpytorch import Module
 from gpytorch.constraints import GreaterThan
@@ -20,6 +19,7 @@ from torch import Tensor
 
 from ..posterior import Noise, Posterior
 from .exact import condition_exactly
+from .minimise import minimise
 from .noise import ConstantNoise, TaskNoise
 from .observations import Observations
 from .stationary import freeze, live_gram
@@ -144,20 +144,10 @@ def fit_hyperparameters(
     if data.noise is not None:
         parameters = {name: p for name, p in parameters.items() if not name.startswith("likelihood.")}
 
-    def closure() -> tuple[Tensor, list[Tensor | None]]:
-        gp.zero_grad()
-        loss = -(log_marginal_likelihood(gp, data) + gp.log_prior()) / len(data)
-        loss.backward()
-        if on_step is not None:  # here, as scipy_minimize would evaluate once more for a callback
-            on_step()
-        return loss.detach(), [p.grad for p in parameters.values()]
+    def loss() -> Tensor:
+        return -(log_marginal_likelihood(gp, data) + gp.log_prior()) / len(data)
 
-    result = scipy_minimize(
-        closure,
-        parameters,
-        bounds=bounds,
-        options={"maxiter": maxiter, "ftol": 1e-8, "gtol": 1e-5},
-    )
+    result = minimise(loss, parameters, bounds, maxiter, on_step)
     with torch.no_grad():
         final = float(log_marginal_likelihood(gp, data))
     return FitReport(len(data), int(result.step or 0), result.status.name == "SUCCESS", final)

@@ -19,7 +19,6 @@ from collections.abc import Callable
 
 import torch
 import torch.distributed as dist
-from botorch.optim.core import scipy_minimize
 from botorch.optim.utils import get_parameters_and_bounds
 from torch import Tensor
 
@@ -27,6 +26,7 @@ from ..posterior import Noise, Posterior
 from ..workers import Workers
 from .gp import FitReport, GaussianProcess, own_noise
 from .inducing import JITTER, Moments, factor_gradient, inducing_posterior, moments, prior_factor
+from .minimise import minimise
 from .observations import Observations
 
 CHUNK = 4096  # rows whose features are held at once, and the unit of work of a worker
@@ -99,16 +99,10 @@ def fit_sgpr(
     if Z.requires_grad:
         parameters = {**parameters, "Z": Z}
 
-    def closure() -> tuple[Tensor, list[Tensor | None]]:
-        loss = -(sgpr_bound(gp, Z, data, jitter, chunk) + gp.log_prior()) / len(data)
-        gradient = torch.autograd.grad(loss, list(parameters.values()), allow_unused=True)
-        if on_step is not None:
-            on_step()
-        return loss.detach(), list(gradient)
+    def loss() -> Tensor:
+        return -(sgpr_bound(gp, Z, data, jitter, chunk) + gp.log_prior()) / len(data)
 
-    result = scipy_minimize(
-        closure, parameters, bounds=bounds, options={"maxiter": maxiter, "ftol": 1e-8, "gtol": 1e-5}
-    )
+    result = minimise(loss, parameters, bounds, maxiter, on_step)
     with torch.no_grad():
         final = float(sgpr_bound(gp, Z, data, jitter, chunk))
     return FitReport(len(data), int(result.step or 0), result.status.name == "SUCCESS", final)
