@@ -1,0 +1,269 @@
+"""What training under Lightning costs, and what it survives.
+
+    python scripts/benchmark_training.py [--parts overhead processes kill] [--rows 40000]
+
+overhead: an SVGP fit under the Lightning trainer (checkpoints and log included) against a bare loop with the same
+    minibatches, the same bound over all rows and the same validation each epoch, in turns; one thread.
+processes: two gloo processes against one, one thread each: validation RMSE and time.
+kill: SIGKILL at a random moment, five times; each relaunch by the same command; the RMSE at the end against that of a
+    run that was left alone.
+
+Results of the parts are merged into scripts/results/benchmark_training.json and .md.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import random
+import signal
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+import warnings
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import torch
+from benchmark_gpcr import processor
+from lightning.pytorch import Callback, Trainer
+from lightning.pytorch.callbacks import ModelCheckpoint
+from lightning.pytorch.loggers import CSVLogger
+from torch.optim.lr_scheduler import LambdaLR
+
+from beebo_scale.surrogates.surrogate import new_gp
+from beebo_scale.surrogates.svgp import SVGP, WARM_STEPS, HyperAdam
+from beebo_scale.training.callbacks import AtomicCheckpointIO
+from beebo_scale.training.data import Judged, Minibatches, ScreeningDataModule
+from beebo_scale.training.module import SurrogateModule
+from beebo_scale.training.splits import VALIDATION
+from beebo_scale.workers import Workers
+
+HERE = Path(__file__).parent
+ROOT = HERE.parent
+KILLS = 5
+
+
+def screen(path: Path, rows: int, d: int = 8) -> str:
+    """A synthetic screen of d settings."""
+    g = np.random.default_rng(0)
+    X = g.uniform(size=(rows, d))
+    y = np.sin(6 * X[:, 0]) + X[:, 1] * X[:, 2] + 0.5 * np.cos(9 * X[:, 3] * X[:, 4]) + 0.1 * g.standard_normal(rows)
+    pd.DataFrame({f"x{i}": X[:, i] for i in range(d)} | {"y": y}).to_parquet(path, index=False)
+    return str(path)
+
+
+# --- overhead ----------------------------------------------------------------------------------------------
+
+
+class Clock(Callback):
+    """Seconds from the first step to the end of the last validation."""
+
+    def on_train_start(self, trainer: Trainer, module: object) -> None:
+        """Begin."""
+        self.start = time.monotonic()
+
+    def on_train_end(self, trainer: Trainer, module: object) -> None:
+        """End."""
+        self.seconds = time.monotonic() - self.start
+
+
+def under_lightning(file: str, folder: Path, epochs: int, size: int) -> tuple[float, float]:
+    """Seconds and validation RMSE."""
+    clock = Clock()
+    trainer = Trainer(
+        max_epochs=epochs,
+        default_root_dir=str(folder),
+        accelerator="cpu",
+        logger=CSVLogger(folder, name="logs"),
+        callbacks=[clock, ModelCheckpoint(folder, filename="last", enable_version_counter=False)],
+        plugins=[AtomicCheckpointIO()],
+        num_sanity_val_steps=0,
+        enable_model_summary=False,
+        log_every_n_steps=10,
+    )
+    source = ScreeningDataModule(file, "y", batch_size=size)
+    trainer.fit(SurrogateModule("svgp", inducing_points=256), datamodule=source)
+    return clock.seconds, float(trainer.logged_metrics["val_rmse"])
+
+
+def bare(file: str, folder: Path, epochs: int, size: int) -> tuple[float, float]:
+    """The same steps in a loop of one's own, from the same starting point."""
+    source, module = ScreeningDataModule(file, "y", batch_size=size), SurrogateModule("svgp", inducing_points=256)
+    source.trainer = Trainer(default_root_dir=str(folder), accelerator="cpu", logger=False, enable_checkpointing=False)
+    source.setup("fit")
+    store, data = source.store, source.training
+    begin = torch.load(next((folder / "cache").glob("start-*.pt")), weights_only=True)
+    gp = new_gp(store.encoder, "botorch")
+    gp.load_state_dict(begin["hyperparameters"])
+    model = SVGP(gp, begin["Z"], len(data))
+    optimizer = HyperAdam(model, module.options.lr)
+    steps = epochs * (len(data) // size)
+    schedule = LambdaLR(optimizer, lambda step: 0.5 * (1 + np.cos(np.pi * min(step / steps, 1))))
+    start, step, error2 = time.monotonic(), 0, torch.zeros(())
+    for epoch in range(epochs):
+        for rows, y, _, _ in Minibatches(data, size, 0, Workers(), lambda epoch=epoch: epoch):
+            optimizer.zero_grad()
+            loss = model.loss(store.packing.unpack(rows), y)
+            if step >= WARM_STEPS:
+                loss.backward()
+            model.natural_step(max(module.options.natural_lr, 1 / (step + 1)))
+            optimizer.step()
+            schedule.step()
+            step += 1
+        model.collapse(data)
+        posterior = model.posterior()
+        with torch.no_grad():
+            judged = Judged(store, store.members(VALIDATION))
+            pairs = [(posterior.mean_and_variance(store.packing.unpack(rows)), y) for rows, y in judged]
+        error2 = torch.cat([store.scale.moments(*moments)[0] - y for moments, y in pairs]).square().mean()
+    return time.monotonic() - start, float(error2.sqrt())
+
+
+def overhead(rows: int, epochs: int = 3, size: int = 1024, repeats: int = 5) -> dict:
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        file = screen(folder / "s.parquet", rows)
+        under_lightning(file, folder, 1, size)  # encodes the file, finds the starting point, warms everything up
+        pairs = [
+            (under_lightning(file, folder, epochs, size), bare(file, folder, epochs, size)) for _ in range(repeats)
+        ]
+    ours, theirs = ([seconds for seconds, _ in side] for side in zip(*pairs, strict=True))
+    return {
+        "rows": rows,
+        "steps": epochs * (int(0.8 * rows) // size),
+        "lightning_seconds": ours,
+        "bare_seconds": theirs,
+        "overhead": statistics.median(a / b for a, b in zip(ours, theirs, strict=True)) - 1,
+        "rmse": [pairs[0][0][1], pairs[0][1][1]],
+    }
+
+
+# --- processes and kills -----------------------------------------------------------------------------------
+
+
+def command(file: str, run: Path, epochs: int) -> list[str]:
+    options = {"data.file": file, "data.target": "y", "data.batch_size": 1024, "model.inducing_points": 256}
+    options |= {"trainer.max_epochs": epochs, "trainer.default_root_dir": run, "trainer.accelerator": "cpu"}
+    options |= {"trainer.enable_progress_bar": "false", "early_stopping.patience": 1000, "ckpt_path": "last"}
+    return ["-m", "beebo_scale", "fit", *(f"--{name}={value}" for name, value in options.items())]
+
+
+def start(arguments: list[str]) -> subprocess.Popen:
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    return subprocess.Popen([sys.executable, *arguments], env=environment, cwd=ROOT, stderr=subprocess.DEVNULL)
+
+
+def curve(run: Path) -> pd.Series:
+    """Validation RMSE by epoch."""
+    logs = [pd.read_csv(path) for path in sorted(run.glob("logs/version_*/metrics.csv"))]
+    return pd.concat(logs).groupby("epoch").last()["val_rmse"]
+
+
+def processes(rows: int, epochs: int = 5) -> dict:
+    found = {"rows": rows, "epochs": epochs}
+    with tempfile.TemporaryDirectory() as name:
+        file = screen(Path(name) / "s.parquet", rows)
+        for count in (1, 2):
+            run, launcher = Path(name) / str(count), ["-m", "torch.distributed.run", "--standalone"]
+            launcher += [f"--nproc-per-node={count}", *command(file, run, epochs)]
+            began = time.monotonic()
+            if start(launcher).wait():
+                raise SystemExit("a fit failed")
+            found[f"seconds_{count}"] = time.monotonic() - began
+            found[f"rmse_{count}"] = float(curve(run).iloc[-1])
+    return found | {"difference": abs(found["rmse_2"] / found["rmse_1"] - 1)}
+
+
+def kill(rows: int, epochs: int = 30) -> dict:
+    draw, moments, epoch_found = random.Random(0), [], []
+    with tempfile.TemporaryDirectory() as name:
+        file, runs = screen(Path(name) / "s.parquet", rows), {key: Path(name) / key for key in ("alone", "killed")}
+        began = time.monotonic()
+        if start(command(file, runs["alone"], epochs)).wait():
+            raise SystemExit("a fit failed")
+        whole = time.monotonic() - began
+        last = runs["killed"] / "last.ckpt"
+        for _ in range(KILLS):
+            job = start(command(file, runs["killed"], epochs))
+            time.sleep(draw.uniform(0.1, 1.0) * whole / 2)
+            job.send_signal(signal.SIGKILL)
+            job.wait()
+            # A half written checkpoint would fail to load here.
+            epoch_found.append(torch.load(last, weights_only=True)["epoch"] if last.exists() else None)
+            moments.append(sorted(path.name for path in runs["killed"].glob("*.ckpt")))
+        if start(command(file, runs["killed"], epochs)).wait():
+            raise SystemExit("the last relaunch failed")
+        alone, killed = (float(curve(run).iloc[-1]) for run in runs.values())
+        unreadable = [str(path) for path in runs["killed"].glob("*.ckpt") if not torch.load(path, weights_only=True)]
+    return {
+        "rows": rows,
+        "epochs": epochs,
+        "seconds_alone": whole,
+        "epoch_of_last_checkpoint_after_each_kill": epoch_found,
+        "checkpoints_after_each_kill": moments,
+        "unreadable_checkpoints": unreadable,
+        "rmse_alone": alone,
+        "rmse_killed": killed,
+        "difference": abs(killed / alone - 1),
+    }
+
+
+def report(found: dict) -> str:
+    lines = [
+        "# Training under Lightning",
+        "",
+        f"One thread a process, {found['machine']}; synthetic screens, d = 8, SVGP",
+    ]
+    lines += ["with 256 inducing points.", "", "| what | measured | bar |", "|---|---|---|"]
+    if part := found.get("overhead"):
+        lightning, loop = (statistics.median(part[f"{side}_seconds"]) for side in ("lightning", "bare"))
+        lines.append(
+            f"| Lightning against a bare loop, {part['steps']} steps, {part['rows']:,} rows | {lightning:.1f} s "
+            f"against {loop:.1f} s, median ratio of {len(part['bare_seconds'])} pairs {1 + part['overhead']:.3f}; RMSE "
+            f"{part['rmse'][0]:.5f} and {part['rmse'][1]:.5f} | 1.10 |"
+        )
+    if part := found.get("processes"):
+        lines.append(
+            f"| two processes against one, {part['rows']:,} rows, {part['epochs']} epochs: validation RMSE | "
+            f"{part['rmse_2']:.6f} against {part['rmse_1']:.6f}, {100 * part['difference']:.1e} % apart; "
+            f"{part['seconds_2']:.0f} s against {part['seconds_1']:.0f} s | 1 % |"
+        )
+    if part := found.get("kill"):
+        epochs = ", ".join(
+            "none" if e is None else str(e + 1) for e in part["epoch_of_last_checkpoint_after_each_kill"]
+        )
+        lines.append(
+            f"| SIGKILL five times (epochs in last.ckpt after each: {epochs} of {part['epochs']}): RMSE at the end | "
+            f"{part['rmse_killed']:.6f} against {part['rmse_alone']:.6f}, {100 * part['difference']:.1e} % apart; "
+            f"{len(part['unreadable_checkpoints'])} unreadable checkpoints | 1 %, 0 |"
+        )
+    return "\n".join([*lines, ""])
+
+
+PARTS = {"overhead": overhead, "processes": processes, "kill": kill}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--parts", nargs="+", choices=PARTS, default=list(PARTS))
+    parser.add_argument("--rows", type=int, default=40_000)
+    options = parser.parse_args()
+    torch.set_num_threads(1)
+    warnings.simplefilter("ignore")
+    path = HERE / "results" / "benchmark_training.json"
+    found = json.loads(path.read_text()) if path.exists() else {}
+    found["machine"] = processor()
+    for name in options.parts:
+        found[name] = PARTS[name](options.rows)
+        path.write_text(json.dumps(found, indent=2) + "\n")
+        path.with_suffix(".md").write_text(report(found))
+    print(report(found))
+
+
+if __name__ == "__main__":
+    main()
