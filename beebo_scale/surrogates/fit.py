@@ -34,6 +34,8 @@ KINDS = ("auto", "exact", "love", "sgpr", "svgp")
 EXACT_ROWS = 60_000  # beyond, the n^3 / 3 products of the exact factor take more than half an hour on a few cores
 KERNEL_COPIES = 3  # of a block of rows of k(Z, Z), alive at once
 LOVE_ROWS = 50_000  # beyond, one epoch of SVGP is cheaper than the products of LOVE with the n x n matrix
+EPOCHS, STEPS = 20, 1000  # of SVGP: so many passes over the rows, and at least so many steps
+BATCH, LARGE_BATCH, MANY = 1024, 4096, 200_000  # rows of a minibatch, below and from so many rows on
 
 
 @dataclass(frozen=True)
@@ -43,22 +45,23 @@ class Approximation:
     Attributes:
         rank: of LOVE, a number, or "auto" for one whose estimated error of the information gain is at most 5 %.
         inducing_points: of SGPR and SVGP, at most.
-        epochs: of SVGP.
+        epochs: of SVGP, a number, or "auto" for 20, more where the rows are so few that these make no 1,000 steps.
         factor: number format of the exact factor; "auto" is float64 if the triangle fits into the free memory, else
             float32, which leaves about 1e-6 of the prior in the variance and nothing in the mean.
     """
 
     rank: int | Literal["auto"] = "auto"
     inducing_points: int = 512
-    epochs: int = 20
+    epochs: int | Literal["auto"] = "auto"
     factor: Literal["auto", "float64", "float32"] = "auto"
 
     def __post_init__(self) -> None:
         if self.factor not in ("auto", "float64", "float32"):
             raise InputError(f"factor {self.factor!r} is not known; choose one of auto, float64, float32")
-        for name in ("inducing_points", "epochs"):
-            if getattr(self, name) < 1:
-                raise InputError(f"{name} = {getattr(self, name)!r}: give a whole number, 1 or more")
+        if self.inducing_points < 1:
+            raise InputError(f"inducing_points = {self.inducing_points!r}: give a whole number, 1 or more")
+        if self.epochs != "auto" and self.epochs < 1:
+            raise InputError(f"epochs = {self.epochs!r}: give a whole number, 1 or more, or 'auto'")
 
 
 def fit(
@@ -175,9 +178,11 @@ def _sgpr(request: _Request) -> tuple[Recipe, FitReport]:
 
 
 def _svgp(request: _Request) -> tuple[Recipe, FitReport]:
-    model = SVGP(request.gp, _inducing_points(request), len(request.data))
-    batch = min(4096, len(request.data))
-    report = fit_svgp(model, request.data, request.size.epochs, batch, seed=request.seed, on_step=request.on_step)
+    n = len(request.data)
+    model = SVGP(request.gp, _inducing_points(request), n)
+    batch = min(n, BATCH if n < MANY else LARGE_BATCH)
+    epochs = max(EPOCHS, -(-STEPS * batch // n)) if request.size.epochs == "auto" else request.size.epochs
+    report = fit_svgp(model, request.data, epochs, batch, seed=request.seed, on_step=request.on_step)
     return _sparse(request, model.posterior()), report
 
 

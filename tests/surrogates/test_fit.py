@@ -326,3 +326,13 @@ def test_files_of_the_first_version_say_nothing_of_the_factor():
 def test_sizes_that_are_none(options, words):
     with pytest.raises(InputError, match=words):
         bs.Approximation(**options)
+
+
+def test_few_rows_are_passed_over_more_often(monkeypatch):
+    monkeypatch.setattr("beebo_scale.surrogates.fit.STEPS", 45)
+    monkeypatch.setattr("beebo_scale.surrogates.fit.BATCH", 50)
+    table = bs.read_table(smooth(120), target="y")
+    few = bs.fit(table, "svgp", maxiter=5, approximation=bs.Approximation(inducing_points=5))
+    assert few.report.iterations == 46  # 23 epochs of two full minibatches
+    given = bs.fit(table, "svgp", maxiter=5, approximation=bs.Approximation(inducing_points=5, epochs=3))
+    assert given.report.iterations == 6
