@@ -113,11 +113,11 @@ def _relevance(run: Run) -> Iterable[str]:
 
 
 def _batch(batch: ProposedBatch) -> Iterable[str]:
-    certificate = batch.run.get("certificate") or {}
+    certified = (batch.run.get("certificate") or {}).get("certified")
     facts = {
         "rows": len(batch.frame),
         "temperature": batch.run.get("temperature"),
-        "certified": {True: "yes", False: "no"}.get(certificate.get("certified"), "does not apply"),
+        "certified": "does not apply" if certified is None else "yes" if certified else "no",
     }
     head = batch.frame.head(ROWS)
     cells = "".join(f"<th>{html.escape(str(name))}</th>" for name in head)

@@ -98,7 +98,7 @@ def read_run(folder: Path) -> Run:
 def relevance(surrogate: Surrogate) -> dict[str, float]:
     """1 / lengthscale of each input that has one: how fast the target changes along it (in encoded units)."""
     names = _input_names(surrogate.encoder)
-    found = {}
+    found: dict[str, float] = {}
     for part in surrogate.gp.kernel.modules():
         if isinstance(part, Kernel) and part.has_lengthscale:
             columns = range(len(names)) if part.active_dims is None else part.active_dims.tolist()
