@@ -21,8 +21,9 @@ from ..progress import track
 from .eligible import known as known
 
 CHUNK = 1024  # rows scored at once: k(x, Z) of a chunk fits in the cache of a processor
-BLOCK = 64  # stale rows re-evaluated at once
+BLOCK = 8  # stale rows re-evaluated at once, and twice as many each time that was not enough
 SPAN = 64  # ... together with others that are so many points ahead of them
+SOLVE = 256  # points of a triangular solve: larger ones are done in parts
 SHORTLIST = 50  # rows kept for each point of the batch
 CACHE = 1 << 30  # bytes for features and columns of the rows most likely to be chosen
 
@@ -136,7 +137,7 @@ class Greedy:
 
     def best(self) -> tuple[int, float]:
         """The row with the largest gain given those chosen, and that gain; -1 and -inf if there is none."""
-        loaded = False
+        loaded, size = False, BLOCK
         with torch.no_grad():
             while True:
                 bounds = self.bound[self.cache.rows]  # M
@@ -151,14 +152,15 @@ class Greedy:
                 best = ties[self.number[self.cache.rows[ties]].argmin()]
                 if int(self.cache.age[best]) == len(self.chosen):
                     return int(self.cache.rows[best]), top
-                block = bounds.topk(min(BLOCK, len(bounds))).indices
+                block = bounds.topk(min(size, len(bounds))).indices
                 self._refresh(torch.unique(torch.cat([block, best.reshape(1)])))
+                size *= 2
 
     def accept(self, row: int) -> None:
         """Choose the row that `best` has just named."""
         t, place = len(self.chosen), int(self.slot[row])
         self.L[t, :t] = self.cache.columns[place, :t]
-        self.L[t, t] = (self.cache.variance_given(slice(place, place + 1), t) + self.cache.noise[place]).sqrt()
+        self.L[t, t] = (self.cache.left[place] + self.cache.noise[place]).sqrt()
         self.S[t], self.F_S[t] = self.X[row], self.cache.F[place]
         self.chosen.append(row)
         self.gains.append(float(self.bound[row]))
@@ -200,12 +202,16 @@ class Greedy:
     def _bring(self, places: Tensor, a: int) -> None:
         """The columns from a on of rows of age a or more, then their bounds."""
         t, cache = len(self.chosen), self.cache
-        rows = cache.rows[places]
+        rows, columns = cache.rows[places], cache.columns[places, :t]  # B, B x t
         C = self.posterior.cross_covar(self.X[rows], cache.F[places], self.S[a:t], self.F_S[a:t])  # B x (t - a)
-        C = C - cache.columns[places, :a] @ self.L[a:t, :a].mT
-        cache.columns[places, a:t] = torch.linalg.solve_triangular(self.L[a:t, a:t].mT, C, upper=True, left=False)
+        for i in range(a, t, SOLVE):
+            j = min(i + SOLVE, t)
+            rest = C[:, i - a : j - a] - columns[:, :i] @ self.L[i:j, :i].mT
+            columns[:, i:j] = torch.linalg.solve_triangular(self.L[i:j, i:j].mT, rest, upper=True, left=False)
+        cache.columns[places, a:t] = columns[:, a:]
         cache.age[places] = t
-        gain = self.T * marginal_gain(cache.variance_given(places, t), cache.noise[places])
+        cache.left[places] = (cache.variance[places] - columns.square().sum(-1)).clamp_min(0.0)
+        gain = self.T * marginal_gain(cache.left[places], cache.noise[places])
         self.bound[rows] = cache.mean[places] + gain
 
 
@@ -218,12 +224,13 @@ class _Cache:
         self.rows = torch.empty(0, dtype=torch.long, device=posterior.device)
         self.age = torch.empty(0, dtype=torch.long, device=posterior.device)
         self.mean, self.variance, self.noise = empty(0), empty(0), empty(0)  # with nothing chosen
+        self.left = empty(0)  # variance given the points that the row knows
         self.F = empty(0, posterior.rank)  # M x r
         self.columns = empty(0, q)  # M x q, l(x) in rows, written up to the age of the row
 
     def grow(self, count: int) -> None:
         """Make place for more rows."""
-        for name in ("rows", "age", "mean", "variance", "noise", "F", "columns"):
+        for name in ("rows", "age", "mean", "variance", "noise", "left", "F", "columns"):
             old = getattr(self, name)
             new = old.new_empty(len(old) + count, *old.shape[1:])
             new[: len(old)] = old
@@ -233,9 +240,6 @@ class _Cache:
         """Put rows (with their points X) into places; returns their gains with nothing chosen."""
         mean, variance, F = self.posterior.mean_variance_and_features(X)
         self.rows[places], self.age[places], self.F[places] = rows, 0, F
-        self.mean[places], self.variance[places], self.noise[places] = sign * mean, variance, self.posterior.noise(X)
+        self.mean[places], self.noise[places] = sign * mean, self.posterior.noise(X)
+        self.variance[places] = self.left[places] = variance
         return sign * mean + T * marginal_gain(variance, self.noise[places])
-
-    def variance_given(self, places: Tensor | slice, t: int) -> Tensor:
-        """v(x | S) of rows that know t columns."""
-        return (self.variance[places] - self.columns[places, :t].square().sum(-1)).clamp_min(0.0)
