@@ -181,7 +181,7 @@ def _svgp(request: _Request) -> tuple[Recipe, FitReport]:
     n = len(request.data)
     model = SVGP(request.gp, _inducing_points(request), n)
     batch = min(n, BATCH if n < MANY else LARGE_BATCH)
-    epochs = max(EPOCHS, -(-STEPS * batch // n)) if request.size.epochs == "auto" else request.size.epochs
+    epochs = max(EPOCHS, -(-STEPS // (n // batch))) if request.size.epochs == "auto" else request.size.epochs
     report = fit_svgp(model, request.data, epochs, batch, seed=request.seed, on_step=request.on_step)
     return _sparse(request, model.posterior()), report
 

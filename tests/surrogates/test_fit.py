@@ -1,3 +1,4 @@
+import importlib
 from dataclasses import replace
 
 import numpy as np
@@ -329,8 +330,9 @@ def test_sizes_that_are_none(options, words):
 
 
 def test_few_rows_are_passed_over_more_often(monkeypatch):
-    monkeypatch.setattr("beebo_scale.surrogates.fit.STEPS", 45)
-    monkeypatch.setattr("beebo_scale.surrogates.fit.BATCH", 50)
+    module = importlib.import_module("beebo_scale.surrogates.fit")  # the package's own `fit` is the function
+    monkeypatch.setattr(module, "STEPS", 45)
+    monkeypatch.setattr(module, "BATCH", 50)
     table = bs.read_table(smooth(120), target="y")
     few = bs.fit(table, "svgp", maxiter=5, approximation=bs.Approximation(inducing_points=5))
     assert few.report.iterations == 46  # 23 epochs of two full minibatches
