@@ -78,7 +78,6 @@ class Command(LightningCLI):
                 "checkpoint.enable_version_counter": False,
                 "early_stopping.monitor": "val_nlpd",
                 "early_stopping.patience": 5,
-                "early_stopping.check_finite": True,
             }
         )
         parser.link_arguments("trainer.default_root_dir", "checkpoint.dirpath")
@@ -121,6 +120,15 @@ class Command(LightningCLI):
         last = ModelCheckpoint(root, filename="last", enable_version_counter=False)
         trainer.callbacks.append(last)  # type: ignore[attr-defined]
         return trainer
+
+    def after_fit(self) -> None:
+        """Say where the surrogate is."""
+        best = self._get(self.config_init, "checkpoint")
+        if self.trainer.is_global_zero and best.best_model_path:
+            value = f"{best.monitor} = {float(best.best_model_score):.4g}"
+            print(
+                f"{best.best_model_path}: {value}; beebo-scale report --run {self.trainer.default_root_dir} shows more"
+            )
 
     def before_predict(self) -> None:
         """Predictions go to a file."""

@@ -4,8 +4,10 @@ import subprocess
 import pytest
 import torch
 
+from beebo_scale.cli.main import main
 from beebo_scale.errors import InputError
 from beebo_scale.training.callbacks import AtomicCheckpointIO
+from tests.training.runs import screen
 
 
 class Bomb:
@@ -44,3 +46,13 @@ def test_a_full_disk_is_one_line_and_leaves_the_old_checkpoint(small_disk):
         writer.save_checkpoint({"x": torch.zeros(100_000)}, path)
     assert torch.equal(torch.load(path)["x"], torch.ones(3))
     assert os.listdir(small_disk) == ["last.ckpt"]
+
+
+def test_fit_on_a_full_disk_is_one_line(small_disk, tmp_path, capsys):
+    file = screen(tmp_path / "s.csv", 4000)
+    options = ["--data.file", file, "--data.target", "y", "--trainer.default_root_dir", str(small_disk)]
+    assert main(["fit", *options, "--trainer.accelerator", "cpu"]) == 2
+    lines = [line for line in capsys.readouterr().err.splitlines() if line.startswith("beebo-scale: ")]
+    assert len(lines) == 1
+    assert "No space left on device" in lines[0]
+    assert not [path for path in small_disk.rglob(".*") if path.is_file()]
