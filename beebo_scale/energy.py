@@ -7,11 +7,13 @@ with q as the information gain does, so that the temperature means the same at a
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import Protocol
+from dataclasses import dataclass, fields
+from typing import Protocol, runtime_checkable
 
 import torch
 from torch import Tensor
+
+from .posterior import Posterior
 
 
 class Energy(Protocol):
@@ -28,6 +30,15 @@ class Energy(Protocol):
         Returns:
             ...
         """
+        ...
+
+
+@runtime_checkable
+class PointEnergy(Protocol):
+    """An energy that is a sum over points."""
+
+    def per_point(self, mean: Tensor, variance: Tensor, amplitude: float) -> Tensor:
+        """What each point is worth, ... q and ... q -> ... q."""
         ...
 
 
@@ -49,8 +60,8 @@ class TargetEnergy:
     therefore counts against what is unknown and T I(X) for it, and T' = 0 takes the points that are sure to hit. The
     square root of the prior variance A brings the square back to the unit of f, so that T' means what it always does.
 
-    It is a sum over points (`per_point`), so the greedy gain of a row of a library is its own value plus T times its
-    marginal gain, and only the second shrinks.
+    It is a sum over points, so the greedy gain of a row of a library is its own value plus T times its marginal gain,
+    and only the second shrinks: see `worth`.
 
     Attributes:
         value: c, in the units of the posterior (`TargetScale.standardise` brings it there); `maximize` must be true.
@@ -69,6 +80,42 @@ class TargetEnergy:
     def per_point(self, mean: Tensor, variance: Tensor, amplitude: float) -> Tensor:
         """What each point is worth, ... q and ... q -> ... q."""
         return -((mean - self.value).square() + variance) * amplitude**-0.5
+
+
+def worth(posterior: Posterior, energy: Energy) -> Posterior:
+    """A posterior whose mean is what a point is worth to an energy that is a sum over points; others are left alone.
+
+    With the mean energy on it, all that holds for the mean energy holds for the other one: certified greedy choice,
+    blocks, gains that never rise. Value and covariance given pending points both come from `augment`.
+    """
+    if not isinstance(energy, PointEnergy):
+        return posterior
+    return _Worth(**{field.name: getattr(posterior, field.name) for field in fields(posterior)}, energy=energy)
+
+
+@dataclass(frozen=True)
+class _Worth(Posterior):
+    """See `worth`; not to be augmented with values."""
+
+    energy: PointEnergy | None = None
+
+    def mean(self, X: Tensor) -> Tensor:
+        """What each point is worth, ... q x d -> ... q."""
+        return self.mean_variance_and_features(X)[0]
+
+    def mean_and_covar(self, X: Tensor) -> tuple[Tensor, Tensor]:
+        """What each point is worth (... q) and the covariance (... q x q)."""
+        mean, covar = super().mean_and_covar(X)
+        return self._of(mean, covar.diagonal(dim1=-2, dim2=-1)), covar
+
+    def mean_variance_and_features(self, X: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """What each point is worth, its variance (both ... q) and its features (... q x r)."""
+        mean, variance, F = super().mean_variance_and_features(X)
+        return self._of(mean, variance), variance, F
+
+    def _of(self, mean: Tensor, variance: Tensor) -> Tensor:
+        assert self.energy is not None
+        return self.energy.per_point(mean, variance, self.amplitude)
 
 
 def log_softmax_weights(mean: Tensor, beta: float, f_max: float | None = None, alpha: float = 0.05) -> Tensor:

@@ -32,19 +32,21 @@ def choose_batch(surrogate: Surrogate, books: Books, request: Request, library: 
         library=library,
         bounds=settings.box,
         id=settings.id,
-        energy=energy_of(surrogate, settings.hit, library),
+        energy=energy_of(surrogate, settings.hit),
         pending=_some(books.features(books.pending)),
         exclude=_some(books.features(books.failed)),
         **vars(request),
     )
 
 
-def energy_of(surrogate: Surrogate, hit: float | None, library: str | None) -> MeanEnergy | TargetEnergy:
-    """The energy that is after large (or small) targets, or after one value."""
+def energy_of(surrogate: Surrogate, hit: float | None) -> MeanEnergy | TargetEnergy:
+    """The energy that is after large (or small) targets, or after one value, given in the target's own units.
+
+    Raises:
+        InputError: a value that the transformed target cannot have.
+    """
     if hit is None:
         return MeanEnergy()
-    if library is not None:
-        raise InputError("hit: a value can be aimed at in a box only so far, not in a library; give bounds")
     value = surrogate.scale.standardise(torch.tensor(hit, dtype=torch.float64))
     if not bool(torch.isfinite(value)):
         raise InputError(f"hit = {hit:g} is no value that a target with transform {surrogate.scale.transform} can have")

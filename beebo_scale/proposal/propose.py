@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from ..acquisition import BatchedEnergyEntropy
-from ..energy import Energy, MeanEnergy
+from ..energy import Energy, MeanEnergy, PointEnergy, worth
 from ..errors import InputError
 from ..posterior import Posterior
 from ..screening import Batch, Encoder, Table
@@ -82,7 +82,7 @@ def propose(
         maximize: False if small targets are good.
         id: column of the library that names its rows.
         allow_repeats: also propose inputs that were measured already, and one input twice.
-        energy: `MeanEnergy` (the default) or another.
+        energy: `MeanEnergy` (the default), `SoftmaxEnergy`, or `TargetEnergy` to come close to a value.
         pending: experiments that are running, a file or frame with their feature columns or the library's ids: they
             count in I and are not proposed again.
         exclude: experiments that must not be proposed, likewise.
@@ -100,6 +100,8 @@ def propose(
     """
     start = time.monotonic()
     request = Request(q, temperature, maximize, allow_repeats, seed)
+    if isinstance(energy, PointEnergy) and not maximize:
+        raise InputError(f"{type(energy).__name__} says itself what is good; leave maximize as it is")
     chooser = _Chooser(surrogate, request, energy or MeanEnergy(), crew or Crew(), torch.device(device))
     named = [source for source in (pending, exclude) if isinstance(source, (str, os.PathLike))]
     if library is not None and bounds is None:
@@ -171,8 +173,13 @@ class _Chooser:
 
     @cached_property
     def posterior(self) -> Posterior:
-        """Where it is computed with."""
-        return self.surrogate.posterior().to(self.device)
+        """What the choice is made by: its mean is what a point is worth."""
+        return worth(self.surrogate.posterior(), self.energy).to(self.device)
+
+    @property
+    def joint(self) -> Energy:
+        """The energy over that mean."""
+        return MeanEnergy() if isinstance(self.energy, PointEnergy) else self.energy
 
     def rules(self, pending: Listing | None, exclude: Listing | None, library: Library | None = None) -> Rules:
         """What must not be proposed."""
@@ -182,7 +189,7 @@ class _Chooser:
         """A(X) given what is pending."""
         running = None if rules.pending is None else rules.pending.to(self.device)
         return BatchedEnergyEntropy(
-            self.posterior, self.request.temperature, self.energy, running, self.request.maximize
+            self.posterior, self.request.temperature, self.joint, running, self.request.maximize
         )
 
     def from_library(self, library: Library, limits: Limits, rules: Rules) -> _Found:
@@ -193,7 +200,7 @@ class _Chooser:
         choice = choose(self.posterior, encoder, library, aim, self.crew)
         frame, X, gain = choice.table.frame, choice.X, choice.gain
         record = {"certificate": choice.certificate, "library": choice.counts}
-        if not isinstance(self.energy, MeanEnergy):
+        if not isinstance(self.joint, MeanEnergy):
             better = self._improved(library, aim, choice)
             frame, X, gain = library.take(better.rows.numpy()).frame, better.X, better.gain
             record["swaps"] = better.record
