@@ -88,13 +88,13 @@ def read_table(
     used = {role: file.require(name, role) for role, name in roles.items() if name is not None}
     wanted = wanted_kinds(file, features, used)
     raw = file.load(list(dict.fromkeys([*used.values(), *wanted])))
-    y = _target(file.name, raw[target], target)
+    y = target_of(file.name, raw[target], target)
     rows = np.flatnonzero(~np.isnan(y))
     dropped = len(raw) - len(rows)
     raw, y = raw.iloc[rows].reset_index(drop=True), y[rows]
     noise = None
     if noise_variance is not None:
-        noise = _noise(raw[noise_variance], Place(file.name, noise_variance, rows + 1))
+        noise = noise_of(raw[noise_variance], Place(file.name, noise_variance, rows + 1))
     frame, kinds = feature_frame(file, raw, wanted, id, rows + 1)
     if id is not None:
         _check_ids(frame[id], Place(file.name, id, rows + 1))
@@ -167,8 +167,12 @@ def _listed(file: Source, features: Iterable[str] | None, used: list[str]) -> di
     return dict.fromkeys(names)
 
 
-def _target(source: str, values: pd.Series, column: str) -> np.ndarray:
-    """Return n float64, NaN where the target is missing."""
+def target_of(source: str, values: pd.Series, column: str) -> np.ndarray:
+    """Return a whole target column as n float64, NaN where the target is missing.
+
+    Raises:
+        InputError: text, infinite, or nothing to learn from.
+    """
     place = Place(source, column, np.arange(1, len(values) + 1))
     if not len(values):
         raise InputError(f"{source} has a header but no rows; give at least two measurements")
@@ -189,7 +193,12 @@ def _target(source: str, values: pd.Series, column: str) -> np.ndarray:
     return y
 
 
-def _noise(values: pd.Series, place: Place) -> np.ndarray:
+def noise_of(values: pd.Series, place: Place) -> np.ndarray:
+    """Return known variances as n float64.
+
+    Raises:
+        InputError: one is missing, not a number, or not above 0.
+    """
     check_scalars(values, place)
     noise = check_numbers(values, place, "give a numeric column of variances")
     bad = ~(np.isfinite(noise) & (noise > 0))

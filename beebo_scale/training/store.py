@@ -26,9 +26,7 @@ from ..screening.encoding import CategoricalColumn, Column, ContinuousColumn, En
 from ..screening.files import Source, open_source
 from ..screening.fingerprints import scaffolds
 from ..screening.packing import Packing, pack
-from ..screening.table import _noise as noise_of
-from ..screening.table import _target as target_of
-from ..screening.table import feature_frame, wanted_kinds
+from ..screening.table import feature_frame, noise_of, target_of, wanted_kinds
 from ..surrogates.packed import PackedObservations, merge_packed
 from ..surrogates.target import TargetScale
 from .splits import TRAIN, Split, given_parts, grouped_parts, random_parts
