@@ -67,6 +67,11 @@ class Posterior:
         return self.down.rank
 
     @property
+    def exact(self) -> bool:
+        """Whether the root leaves nothing out, so that `adapt` has nothing to add."""
+        return self.solver is None
+
+    @property
     def dtype(self) -> torch.dtype:
         """Number format of the cache."""
         return self.centers.dtype

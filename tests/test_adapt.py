@@ -228,7 +228,7 @@ def test_an_exact_posterior_is_searched_as_before():
 
 def test_a_search_with_love_finds_what_a_search_with_the_exact_posterior_finds():
     exact, love = pair(rank=15)
-    search = BoxSearch(restarts=1, steps=40, refresh=10)
+    search = BoxSearch(restarts=1, steps=40, refresh=10, polish=0)
     truth = BatchedEnergyEntropy(exact, 0.5)
     X, value, _ = optimize_box(BatchedEnergyEntropy(love, 0.5), BOX, 8, search)
     close(truth(X), torch.tensor([value], dtype=torch.float64), rtol=1e-6, atol=1e-6)

@@ -26,23 +26,24 @@ class BoxSearch:
 
     Attributes:
         restarts: number of batches that are moved, each from a start of its own.
-        steps: gradient steps.
+        steps: steps of Adam.
         learning_rate: first step of Adam, as a part of the box; it falls to zero on a cosine.
         start: "greedy" or "sobol".
         refresh: steps after which an approximate posterior is made exact at the batches as they are then.
-        polish: iterations of L-BFGS-B after the last step, where bounds are the only limits.
+        polish: iterations of L-BFGS-B after that; as many more steps of Adam where it cannot serve, as there are
+            inequalities or the posterior is approximate.
         chunk: restarts that one worker moves side by side; workers share out the chunks.
         block: most points that move together; a larger batch is put together from blocks.
-        block_steps: gradient steps of a block.
+        block_steps: steps of Adam for a block.
         sweeps: how often each block is moved again, given all the others.
     """
 
     restarts: int = 4
-    steps: int = 200
+    steps: int = 50
     learning_rate: float = 0.05
     start: Start = "greedy"
     refresh: int = 50
-    polish: int = 0
+    polish: int = 150
     chunk: int = 1
     block: int = 128
     block_steps: int = 30
@@ -97,12 +98,8 @@ def _shared_sum(slope: Tensor, space: Space) -> Tensor:
 
 
 def polish(acqf: BatchedEnergyEntropy, X: Tensor, space: Space, iterations: int) -> Tensor:
-    """One batch (q x d) moved on in its continuous columns by L-BFGS-B, as botorch does; bounds only.
-
-    It may end lower where the posterior is approximate, as that is exact at the start only: compare.
-    """
+    """One batch (q x d) moved on in its continuous columns by L-BFGS-B, as botorch does; bounds only."""
     own, alone = space.continuous & ~space.tied, space.continuous & space.tied
-    acqf = acqf.adapted(X)
     start = space.unit(X)
     split = len(X) * int(own.sum())
 
@@ -147,11 +144,11 @@ def ascend(acqf: BatchedEnergyEntropy, X: Tensor, space: Space, search: BoxSearc
     Returns:
         b x q x d batches of the space and their b values.
     """
-    if space.discrete:
-        X, value = _ascend_mixed(acqf, X, space, search)
-    else:
-        X, value = climb(acqf, X, space, search)
-    if search.polish and space.plain and bool(space.continuous.any()):
+    by_polish = bool(search.polish) and space.plain and acqf.conditioned.exact
+    if not by_polish:
+        search = replace(search, steps=search.steps + search.polish)
+    X, value = (_ascend_mixed if space.discrete else climb)(acqf, X, space, search)
+    if by_polish and bool(space.continuous.any()):
         X, value = _better(acqf, X, value, torch.stack([polish(acqf, x, space, search.polish) for x in X]))
     return X, value
 

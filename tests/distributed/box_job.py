@@ -23,7 +23,10 @@ def found(crew: Crew) -> dict[str, str]:
     acqf = BatchedEnergyEntropy(exact_toy(n=40, d=3).posterior, 0.5)
     space = Space(BOUNDS, integer={2: 4}, inequalities=(LIMIT,))
     digests = {}
-    for name, search in (("joint", BoxSearch(restarts=5, steps=8)), ("blocks", BoxSearch(block=4, block_steps=6))):
+    for name, search in (
+        ("joint", BoxSearch(restarts=5, steps=8, polish=0, block=10)),
+        ("blocks", BoxSearch(block=4, block_steps=6)),
+    ):
         X, value, record = optimize_box(acqf, space, 10, search, 3, crew)
         X, _ = replace_repeats(acqf, X, space, BOUNDS[:0])
         digests[name] = hashlib.sha256(X.numpy().tobytes() + repr((value, record)).encode()).hexdigest()

@@ -19,6 +19,7 @@ from tests.proposal.test_work import Memory
 
 BOX = torch.tensor([[-0.2, 0.1, 0.0], [1.3, 0.8, 2.0]], dtype=torch.float64)
 SPACE = Space(BOX)
+QUICK = BoxSearch(restarts=2, steps=60, polish=0)
 CUBE = Space(torch.tensor([[0.0] * 6, [1.0] * 6], dtype=torch.float64))
 
 
@@ -136,14 +137,14 @@ def test_restarts_do_not_interact():
 
 def test_a_greedy_start_is_no_worse_than_a_sobol_start():
     acqf = hartmann()
-    _, greedy_value, _ = optimize_box(acqf, CUBE, 8, BoxSearch(restarts=1, steps=30, start="greedy"))
-    _, sobol_value, _ = optimize_box(acqf, CUBE, 8, BoxSearch(restarts=2, steps=30, start="sobol"))
+    _, greedy_value, _ = optimize_box(acqf, CUBE, 8, replace(QUICK, restarts=1, steps=30))
+    _, sobol_value, _ = optimize_box(acqf, CUBE, 8, replace(QUICK, steps=30, start="sobol"))
     assert greedy_value >= sobol_value
 
 
 def test_the_search_beats_random_batches_and_botorch():
     acqf = hartmann()
-    X, value, record = optimize_box(acqf, CUBE, 8, BoxSearch(restarts=2, steps=60))
+    X, value, record = optimize_box(acqf, CUBE, 8, QUICK)
     assert X.shape == (8, 6)
     assert value == max(record["restarts"])
     close(acqf(X), torch.tensor([value], dtype=torch.float64))
@@ -159,7 +160,7 @@ def test_the_search_beats_random_batches_and_botorch():
 
 def test_the_seed_decides():
     acqf = acquisition()
-    search = BoxSearch(restarts=1, steps=3)
+    search = replace(QUICK, restarts=1, steps=3)
     one, two, other = (optimize_box(acqf, SPACE, 3, search, seed)[0] for seed in (5, 5, 6))
     assert torch.equal(one, two)
     assert not torch.equal(one, other)
@@ -174,14 +175,14 @@ def test_the_polish_reaches_a_stationary_point(shared):
     assert inside(X, BOX)
     assert float(acqf(X)) > float(acqf(start))
     assert torch.equal(X[:, space.tied], X[:1, space.tied].expand(4, -1))
-    again = ascend(acqf, X[None], space, BoxSearch(steps=30, learning_rate=1e-3))[1]
+    again = ascend(acqf, X[None], space, replace(QUICK, steps=30, learning_rate=1e-3))[1]
     assert float(again) < float(acqf(X)) + 1e-5
 
 
 def test_a_polish_never_lowers_the_value():
     acqf = acquisition()
     X = batches(2, 4)
-    _, value = ascend(acqf, X, SPACE, BoxSearch(steps=20))
+    _, value = ascend(acqf, X, SPACE, replace(QUICK, steps=20))
     polished, better = ascend(acqf, X, SPACE, BoxSearch(steps=20, polish=10))
     assert (better >= value).all()
     assert (better > value).any()
@@ -196,7 +197,7 @@ def digest(X):
 
 
 def test_a_relaunch_finds_the_same_bytes():
-    acqf, search = acquisition(), BoxSearch(restarts=3, steps=5)
+    acqf, search = acquisition(), replace(QUICK, restarts=3, steps=5)
     expected, value, record = optimize_box(acqf, SPACE, 3, search, seed=2)
     memory = Memory()
     write = memory.write
@@ -220,8 +221,8 @@ def test_a_relaunch_finds_the_same_bytes():
 
 def test_chunks_hold_several_restarts():
     acqf = acquisition()
-    one = optimize_box(acqf, SPACE, 3, BoxSearch(restarts=3, steps=5, chunk=1))
-    two = optimize_box(acqf, SPACE, 3, BoxSearch(restarts=3, steps=5, chunk=2))
+    one = optimize_box(acqf, SPACE, 3, replace(QUICK, restarts=3, steps=5, chunk=1))
+    two = optimize_box(acqf, SPACE, 3, replace(QUICK, restarts=3, steps=5, chunk=2))
     close(torch.tensor(one[2]["restarts"]), torch.tensor(two[2]["restarts"]))
 
 

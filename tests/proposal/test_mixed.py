@@ -1,4 +1,5 @@
 import itertools
+from dataclasses import replace
 
 import pytest
 import torch
@@ -17,7 +18,7 @@ from tests.helpers import LAWS, close, constant_mean, normal, uniform
 from tests.proposal.test_space import assert_inside, spaces
 
 LEVELS = torch.arange(4, dtype=torch.float64)
-QUICK = BoxSearch(restarts=2, steps=40)
+QUICK = BoxSearch(restarts=2, steps=40, polish=0)
 
 
 def labelled(n=14, seed=0) -> Posterior:
@@ -52,7 +53,7 @@ def test_the_best_labels_are_found(energy):
     space = Space(bounds, integer={1: 2}, categorical={2: LEVELS})
     points = space.every()
     assert len(points) == 12
-    X, value, _ = optimize_box(acqf, space, 3, BoxSearch(restarts=6, steps=20))
+    X, value, _ = optimize_box(acqf, space, 3, replace(QUICK, restarts=6, steps=20))
     assert space.contains(X).all()
     assert value == pytest.approx(best_of(acqf, points, 3), abs=1e-9)
 
@@ -97,7 +98,7 @@ def test_shared_columns_match_a_grid_of_their_values(shared):
     """A search for each shared value on a grid, the shared columns fixed there, does no better."""
     acqf = BatchedEnergyEntropy(labelled(), 1.0)
     space = square(categorical={2: LEVELS}, shared=shared)
-    X, value, _ = optimize_box(acqf, space, 4, BoxSearch(restarts=3, steps=80))
+    X, value, _ = optimize_box(acqf, space, 4, replace(QUICK, restarts=3, steps=80))
     assert (X[:, list(shared)] == X[:1, list(shared)]).all()
     positions = torch.linspace(0, 1, 9 if shared == (0,) else 4)
     grid = itertools.product(*([positions] if 0 in shared else []), *([LEVELS] if 2 in shared else []))
@@ -106,7 +107,7 @@ def test_shared_columns_match_a_grid_of_their_values(shared):
         point = torch.zeros(3, dtype=torch.float64)
         point[list(shared)] = torch.stack(values).double()
         fixed = square(categorical={2: LEVELS}, shared=shared).with_shared(point)
-        best = max(best, optimize_box(acqf, fixed, 4, BoxSearch(restarts=1, steps=25))[1])
+        best = max(best, optimize_box(acqf, fixed, 4, replace(QUICK, restarts=1, steps=25))[1])
     assert value > best - 0.01 * abs(best)
 
 
@@ -122,7 +123,7 @@ def test_every_batch_keeps_every_condition_and_is_no_worse_than_its_start(drawn)
     weights = torch.cholesky_solve(normal(9, 1, seed=seed), L)[:, 0]
     noise = ConstantNoise(torch.tensor(0.1, dtype=torch.float64))
     acqf = BatchedEnergyEntropy(Posterior(kernel, constant_mean(0.0), Z, weights, CholeskyRoot(L), noise), 0.5)
-    X, value, _ = optimize_box(acqf, space, 3, BoxSearch(restarts=1, steps=4))
+    X, value, _ = optimize_box(acqf, space, 3, replace(QUICK, restarts=1, steps=4))
     assert_inside(space, X)
     assert (X[:, space.tied] == X[:1, space.tied]).all() or not space.shared
     close(acqf(X), torch.tensor([value], dtype=torch.float64))

@@ -7,7 +7,7 @@ import pytest
 import beebo_scale as bs
 from beebo_scale.proposal.propose import Request
 
-QUICK = bs.BoxSearch(restarts=1, steps=20)
+QUICK = bs.BoxSearch(restarts=1, steps=20, polish=0)
 BOX = {"a": (0.0, 1e-3), "b": (-1e6, 2e6)}
 
 
