@@ -151,7 +151,7 @@ class FingerprintColumn:
 
     def decode(self, codes: np.ndarray) -> np.ndarray:
         """Refuse: many molecules share a fingerprint, and most fingerprints have none."""
-        raise InputError(f"column {self.name!r} holds fingerprints, and no molecule can be read off one; give a library")
+        raise InputError(f"column {self.name!r} holds fingerprints; no molecule can be read off one: give a library")
 
 
 def _nearest(labels: np.ndarray, codes: np.ndarray, name: str) -> np.ndarray:

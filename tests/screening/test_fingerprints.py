@@ -71,7 +71,7 @@ def test_a_fingerprint_column_survives_a_file_and_cannot_be_decoded():
     encoder = Encoder.from_table(table())
     assert Encoder.from_dict(encoder.to_dict()) == encoder
     assert encoder.columns == (FingerprintColumn("m"),)
-    with pytest.raises(InputError, match="no molecule can be read off one; give a library"):
+    with pytest.raises(InputError, match="no molecule can be read off one: give a library"):
         encoder.decode(torch.zeros(1, 2048))
 
 

@@ -7,7 +7,7 @@ import torch
 
 import beebo_scale as bs
 from beebo_scale.errors import InputError
-from beebo_scale.screening import Encoder, files
+from beebo_scale.screening import Encoder, delimited, parquet
 from beebo_scale.surrogates.observations import merge_replicates
 from beebo_scale.training.splits import TEST, TRAIN, VALIDATION, Split
 from beebo_scale.training.store import Screen, find, load, prepare
@@ -68,8 +68,8 @@ def test_pieces_of_any_size_give_the_same_store(folder, monkeypatch):
     data.to_parquet("s.parquet", row_group_size=70)
     given = {"split": Split(validation=0.01, test=0.0, seed=2)}
     whole = stored("s.csv", folder, **given)
-    monkeypatch.setattr(files, "BLOCK", 1000)
-    monkeypatch.setattr(files, "BATCH", 33)
+    monkeypatch.setattr(delimited, "BLOCK", 1000)
+    monkeypatch.setattr(parquet, "BATCH", 33)
     for name in ("s.csv", "s.parquet"):
         pieces = stored(name, folder / "pieces", **given)
         assert pieces.encoder == whole.encoder
