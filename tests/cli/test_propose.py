@@ -9,6 +9,7 @@ import pytest
 
 import beebo_scale as bs
 from beebo_scale.cli.main import main
+from beebo_scale.proposal.job import open_run
 
 
 @pytest.fixture(scope="module")
@@ -158,6 +159,11 @@ def test_bad_input(folder, capsys, name):
     arguments, words = BAD[name]
     assert words in refused(capsys, *arguments)
     assert not Path("n.csv").exists()
+
+
+def test_a_run_folder_in_use(folder, capsys):
+    with open_run("run", {}):
+        assert "run is in use by another job" in refused(capsys, *LIBRARY, "--run-dir=run")
 
 
 def test_unknown_ids_are_named(folder, capsys):
