@@ -107,7 +107,7 @@ def _frame(source: object) -> Source:
 
     def stream(wanted: Sequence[str], ranges: Ranges | None) -> Iterator[pd.DataFrame]:
         for start, stop in [(0, len(frame))] if ranges is None else ranges:
-            yield frame[list(wanted)].iloc[start:stop].reset_index(drop=True)
+            yield frame.iloc[start:stop][list(wanted)].reset_index(drop=True)
 
     return Source(
         name="table",

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -64,7 +65,7 @@ class Library:
     @property
     def count(self) -> int:
         """Number of chunks."""
-        return sum(-(-part.rows // self.chunk_rows) for part in self.parts)
+        return len(self._cuts)
 
     @property
     def columns(self) -> list[str]:
@@ -77,7 +78,7 @@ class Library:
 
     def first_row(self, chunk: int) -> int:
         """Number of a chunk's first row in the library."""
-        cut = self._cut()[chunk]
+        cut = self._cuts[chunk]
         return cut.first + cut.start
 
     def chunks(self, wanted: Sequence[int] | None = None) -> Iterator[tuple[int, Table]]:
@@ -89,7 +90,7 @@ class Library:
         Raises:
             InputError: a cell is not usable; the message names the file and the row in it.
         """
-        cuts = self._cut()
+        cuts = self._cuts
         for chunk, raw in self._raw(self.columns, range(len(cuts)) if wanted is None else wanted):
             cut = cuts[chunk]
             yield chunk, self.parts[cut.part].table(raw, np.arange(cut.start, cut.stop))
@@ -128,7 +129,8 @@ class Library:
             row -= part.rows
         raise IndexError("the library has no such row")
 
-    def _cut(self) -> list[_Chunk]:
+    @cached_property
+    def _cuts(self) -> list[_Chunk]:
         cuts, first = [], 0
         for number, part in enumerate(self.parts):
             for start in range(0, part.rows, self.chunk_rows):
@@ -138,7 +140,7 @@ class Library:
 
     def _raw(self, columns: Sequence[str], wanted: Sequence[int]) -> Iterator[tuple[int, pd.DataFrame]]:
         """Cells of some chunks as they stand, file by file."""
-        cuts = self._cut()
+        cuts = self._cuts
         for number, part in enumerate(self.parts):
             here = [chunk for chunk in wanted if cuts[chunk].part == number]
             if here:
@@ -147,11 +149,11 @@ class Library:
 
     def _picked(self, columns: Sequence[str], rows: np.ndarray) -> Iterator[tuple[int, pd.DataFrame, np.ndarray]]:
         """Cells of some rows (rising), chunk by chunk: the part, the cells, and the row numbers in the part."""
-        cuts = self._cut()
+        cuts = self._cuts
         home = np.searchsorted([cut.first + cut.start for cut in cuts], rows, side="right") - 1
         for chunk, raw in self._raw(columns, np.unique(home).tolist()):
             cut = cuts[chunk]
-            numbers = rows[home == chunk] - cut.first
+            numbers = rows[slice(*np.searchsorted(home, [chunk, chunk + 1]))] - cut.first
             yield cut.part, raw.iloc[numbers - cut.start].reset_index(drop=True), numbers
 
 
