@@ -14,12 +14,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import torch
 
 from ..errors import InputError
 from ..proposal import check_request
 from ..proposal.record import input_hashes
-from ..screening import Batch, Encoder, Layout, Table, read_table, write_plates
-from ..screening.columns import missing_text
+from ..screening import Batch, Encoder, Layout, Table, outliers, read_table, write_plates
+from ..screening.columns import missing_text, rows_text
 from ..screening.files import open_source
 from ..screening.library import open_library
 from ..surrogates import Surrogate, fit, load_surrogate
@@ -179,6 +180,7 @@ class Campaign:
             check_request(request, table, _library(library, settings), settings.box)
             started = time.monotonic()
             surrogate, notes = self._fit(table, number)
+            notes += _far_out(surrogate, books, table)
             seconds = round(time.monotonic() - started, 3)
             batch = choose_batch(surrogate, books, request, library)
             batch.run["campaign"] = {"round": number, "pending": len(books.pending), "failed": len(books.failed)}
@@ -312,6 +314,18 @@ def _with_target(raw: pd.DataFrame, target: str) -> pd.DataFrame:
 def _same_inputs(surrogate: Surrogate, encoder: Encoder, priors: str) -> bool:
     known = surrogate.encoder
     return known.kinds == encoder.kinds and known.width == encoder.width and surrogate.priors == priors
+
+
+def _far_out(surrogate: Surrogate, books: Books, table: Table) -> list[str]:
+    """A note on results far from all others, if they are few: many are the shape of the target, not mistakes."""
+    far = outliers(surrogate.scale.standardise(torch.tensor(table.y)).numpy())
+    if not 0 < len(far) <= 1 + len(table) // 100:
+        return []
+    numbers = np.flatnonzero(~np.isnan(books.values(books.measured))) + 1
+    return [
+        f"{len(far)} of {len(table)} results lie far from all others, {rows_text(numbers[far])} of measured.csv: look "
+        "at them, or take transform: rank"
+    ]
 
 
 def _temperature(batch: Path) -> float | None:

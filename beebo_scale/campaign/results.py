@@ -81,8 +81,10 @@ class Results:
 
 def _named_by(file: Source, settings: Settings) -> tuple[bool, list[str]]:
     """Whether a file has ids, and its features if it has them all."""
-    by_id = settings.id is not None and settings.id in file.columns
     missing = [name for name in settings.features if name not in file.columns]
+    by_id = settings.id is not None and settings.id in file.columns
+    if settings.id in settings.features and not missing:
+        by_id = False  # features have one spelling, names do not
     if missing and not by_id:
         ways = "" if settings.id is None else f"the id column {settings.id!r} or "
         raise InputError(

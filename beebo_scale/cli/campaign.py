@@ -206,7 +206,7 @@ def _said(tally: Tally) -> str:
     parts = {
         "results entered": tally.measured,
         "failed (without a value)": tally.failed,
-        "nobody proposed": tally.extra,
+        "that nobody proposed": tally.extra,
         "further replicates": tally.replicates,
         "given up": tally.given_up,
         "known already": tally.known,

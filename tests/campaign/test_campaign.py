@@ -139,6 +139,15 @@ def test_the_same_campaign_gives_the_same_bytes(tmp_path):
     assert ends[0] == ends[1]
 
 
+def test_results_far_from_all_others_are_noted(tmp_path):
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"x": rng.uniform(size=40), "y": rng.standard_normal(40)})
+    frame.loc[[7, 12], "y"] = [np.nan, 99.0]
+    box = {"library": None, "id": None, "bounds": {"x": (0, 1)}, "features": {"x": "continuous"}}
+    campaign = Campaign.create(tmp_path / "c", frame, settings(tmp_path, **box, q=2))
+    assert "1 of 39 results lie far from all others, in row 12 of measured.csv" in campaign.suggest().notes[-1]
+
+
 @pytest.mark.parametrize("goal", [{"minimize": True}, {"hit": 2.0}, {}])
 def test_status_knows_the_best(tmp_path, goal):
     files(tmp_path)

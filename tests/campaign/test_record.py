@@ -59,6 +59,13 @@ def test_rows_are_known_by_id_or_by_features(campaign, tmp_path, columns, suffix
     np.testing.assert_array_equal(campaign.table().y[14:], truth(rows["variant"]))
 
 
+def test_a_name_that_is_a_feature(tmp_path):
+    campaign = create(tmp_path, id="variant")
+    rows = proposed(campaign)
+    assert campaign.record(pd.DataFrame({"variant": rows["variant"].str.lower(), "y": 1.0})).measured == 6
+    assert campaign.books().pending.empty
+
+
 def test_an_empty_target_is_a_failure_until_there_is_a_value(campaign):
     rows = proposed(campaign)
     tally = campaign.record(rows.assign(y=[1.0, None, None, 2.0, 3.0, 4.0]))
