@@ -162,8 +162,8 @@ def page(content: dict[str, Any]) -> str:
         "# Surrogates on measured data",
         "",
         f"By `scripts/benchmark_uci.py`; {machine['threads']} thread(s) of a shared {machine['cpu']}, torch "
-        f"{content['torch']}; seconds are CPU seconds, other work ran on the machine. Means over the splits that were run; m = 1,024 inducing points, LOVE of rank "
-        f"{RANKS[0]:,}. Errors in standard deviations of the target; NLPD and coverage (of the 95 % interval) are of "
+        f"{content['torch']}; seconds are CPU seconds, other work ran on the machine. Means over the splits that were "
+        f"run; m = 1,024 inducing points, LOVE of rank {RANKS[0]:,}. Errors in standard deviations of the target; NLPD and coverage (of the 95 % interval) are of "
         "measurements, noise included. Split by split figures are in the JSON file.",
         "",
         "| set | rows | kind | splits | RMSE | / exact | NLPD | coverage | fit s | predict s | GB | error of I |",
