@@ -163,8 +163,9 @@ def page(content: dict[str, Any]) -> str:
         "",
         f"By `scripts/benchmark_uci.py`; {machine['threads']} thread(s) of a shared {machine['cpu']}, torch "
         f"{content['torch']}; seconds are CPU seconds, other work ran on the machine. Means over the splits that were "
-        f"run; m = 1,024 inducing points, LOVE of rank {RANKS[0]:,}. Errors in standard deviations of the target; NLPD and coverage (of the 95 % interval) are of "
-        "measurements, noise included. Split by split figures are in the JSON file.",
+        f"run; m = 1,024 inducing points, LOVE of rank {RANKS[0]:,}. Errors in standard deviations of the target; NLPD "
+        "and coverage (of the 95 % interval) are of measurements, noise included. Split by split figures are in the "
+        "JSON file.",
         "",
         "| set | rows | kind | splits | RMSE | / exact | NLPD | coverage | fit s | predict s | GB | error of I |",
         "|---|---|---|---|---|---|---|---|---|---|---|---|",
@@ -187,14 +188,16 @@ def _row(done: dict[str, dict[str, Any]], name: str, kind: str) -> list[str]:
     if not splits:
         return []
     rows = [done[f"{name} {s} {kind}"] for s in splits]
-    pairs = [(r["rmse"], done[f"{name} {s} exact"]["rmse"]) for r, s in zip(rows, splits, strict=True)]
+    exact = {s: done[f"{name} {s} exact"]["rmse"] for s in splits if f"{name} {s} exact" in done}
+    ratios = [row["rmse"] / exact[s] for row, s in zip(rows, splits, strict=True) if s in exact]
+    ratio = f"{fmean(ratios):.3f}" if ratios else ""
     keys = ("fit_seconds", "predict_seconds", "peak_gb")
     fit, predict, peak = (fmean(row[key] for row in rows) for key in keys)
     error = [row["summary"]["information_gain_error"] for row in rows]
     said = "" if None in error else f"{fmean(error):+.1%}"
     return [
         f"| {name} | {rows[0]['rows']:,} | {kind} | {', '.join(map(str, splits))} | "
-        f"{fmean(row['rmse'] for row in rows):.4f} | {fmean(a / b for a, b in pairs):.3f} | "
+        f"{fmean(row['rmse'] for row in rows):.4f} | {ratio} | "
         f"{fmean(row['nlpd'] for row in rows):.3f} | {fmean(row['coverage'] for row in rows):.3f} | "
         f"{fit:.0f} | {predict:.1f} | {peak:.1f} | {said} |"
     ]
@@ -213,7 +216,8 @@ def _love(done: dict[str, dict[str, Any]]) -> list[str]:
         name, split, kind = key.split()
         if kind != "love":
             continue
-        exact = done[f"{name} {split} exact"]["first_500"]["nlpd"]
+        beside = done.get(f"{name} {split} exact")
+        exact = float("nan") if beside is None else beside["first_500"]["nlpd"]
         fixed = row["adapted"]
         for at in row["ranks"]:
             line = f"| {name} | {split} | {at['rank']} | {at['estimate']:+.1%} | {at['nlpd']:.3f} | "
