@@ -6,6 +6,7 @@ and what a `Surrogate` of it is made of.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol
@@ -24,7 +25,7 @@ from ..surrogates.packed import PackedObservations
 from ..surrogates.recipes import Exact, Love, Recipe, Sparse
 from ..surrogates.sgpr import fit_sgpr, sgpr_posterior
 from ..surrogates.surrogate import new_gp
-from ..surrogates.svgp import SVGP, WARM_STEPS, HyperAdam
+from ..surrogates.svgp import SETTLED, SVGP, WARM_STEPS, HyperAdam
 from ..workers import Workers
 
 
@@ -128,7 +129,7 @@ class SvgpTrainee(nn.Module):
         self.model.Z.requires_grad_(options.learn_inducing and "smiles" not in encoder.kinds.values())
         if data.noise is not None:
             gp.likelihood.requires_grad_(False)  # sigma^2 is not used
-        self.bound = float("nan")
+        self.bound, self.gain = -math.inf, math.inf  # over all rows, per row since it was judged before
 
     @property
     def gp(self) -> GaussianProcess:
@@ -154,7 +155,8 @@ class SvgpTrainee(nn.Module):
     def settle(self) -> None:
         """q(v) takes its optimum for all rows: one pass over them."""
         self.data = self.data.to(self.model.P.device)
-        self.bound = self.model.collapse(self.data)
+        before, self.bound = self.bound, self.model.collapse(self.data)
+        self.gain = (self.bound - before) / len(self.data)
 
     def recipe(self) -> Recipe:
         """Inducing points, root and weights."""
@@ -162,7 +164,7 @@ class SvgpTrainee(nn.Module):
 
     def report(self, steps: int) -> FitReport:
         """Its `log_likelihood` is the bound over all rows when it was judged last."""
-        return FitReport(len(self.data), steps, True, self.bound)
+        return FitReport(len(self.data), steps, self.gain < SETTLED, self.bound)
 
 
 class _Adam(HyperAdam):

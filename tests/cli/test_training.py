@@ -1,6 +1,8 @@
 """`beebo-scale fit | validate | test | predict | report` as a modeller types them."""
 
+import os
 import subprocess
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -11,6 +13,7 @@ import beebo_scale as bs
 from beebo_scale.cli.main import main
 from tests.training.runs import KINDS, screen
 
+ROOT = Path(__file__).parents[2]
 CONFIG = """
 data: {file: s.csv, target: y, features: {x: continuous, z: continuous, c: categorical}, id: id, batch_size: 64}
 model: {kind: svgp, inducing_points: 60, start_iterations: 10}
@@ -32,9 +35,7 @@ def fitted():
 
 
 def epochs():
-    logs = pd.concat(
-        pd.read_csv(path) for path in sorted(__import__("pathlib").Path("runs/a").glob("logs/*/metrics.csv"))
-    )
+    logs = pd.concat(pd.read_csv(path) for path in sorted(Path("runs/a").glob("logs/*/metrics.csv")))
     return sorted(logs["epoch"].unique())
 
 
@@ -71,7 +72,7 @@ def test_predict_needs_the_checkpoint_and_a_file_alone(fitted, out):
     mean, std = surrogate.predict(bs.read_library("rows.csv", KINDS))
     np.testing.assert_allclose(found["mean"], mean, rtol=1e-12, atol=1e-12)
     np.testing.assert_allclose(found["std"], std, rtol=1e-9)
-    assert not [name for name in __import__("os").listdir() if "part" in name]
+    assert not [name for name in os.listdir() if "part" in name]
 
 
 def test_the_same_command_goes_on_and_then_does_nothing(fitted):
@@ -102,6 +103,17 @@ def test_early_stopping_stops():
     options = ["--early_stopping.patience", "1", "--early_stopping.min_delta", "10", "--trainer.max_epochs", "9"]
     assert main(["fit", "--config", "c.yaml", *options]) == 0
     assert epochs() == [0, 1]
+
+
+@pytest.mark.parametrize("name", ["exact", "love", "sgpr", "svgp", "svgp_ddp"])
+def test_the_example_configurations_fit(name):
+    options = ["--data.file", "s.csv", "--data.target", "y", "--data.id", "id", "--data.batch_size", "64"]
+    options += ["--model.inducing_points", "30", "--model.start_iterations", "5", "--model.iterations", "5"]
+    options += ["--trainer.max_epochs", "1", "--trainer.accelerator", "cpu", "--trainer.strategy", "auto"]
+    assert main(["fit", "--config", str(ROOT / "configs" / f"{name}.yaml"), *options, "--model.rank", "30"]) == 0
+    surrogate = bs.load_surrogate(f"runs/{name}/last.ckpt")
+    assert surrogate.kind == name.removesuffix("_ddp")
+    assert surrogate.encoder.kinds == KINDS
 
 
 REFUSED = {
@@ -158,9 +170,7 @@ def test_other_commands_do_not_wait_for_lightning():
 
 
 def test_the_slurm_script_is_a_script():
-    from pathlib import Path
-
-    script = Path(__file__).parents[2] / "scripts" / "slurm_fit.sbatch"
+    script = ROOT / "scripts" / "slurm_fit.sbatch"
     subprocess.run(["bash", "-n", str(script)], check=True)
     text = script.read_text()
     assert "--ckpt_path last" in text
