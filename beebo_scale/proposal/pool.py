@@ -124,7 +124,7 @@ class Greedy:
         X = X.to(self.posterior.centers)
         self.X = torch.cat([self.X, X.reshape(-1, X.shape[-1])]) if old else X
         bound = X.new_full((len(X),), math.inf) if bound is None else bound.to(X)
-        number = torch.arange(old, old + len(X)) if number is None else number
+        number = torch.arange(old, old + len(X), device=X.device) if number is None else number
         self.bound = torch.cat([self.bound, bound])
         self.number = torch.cat([self.number, number.to(self.number)])
         self.slot = torch.cat([self.slot, self.slot.new_full((len(X),), -1)])
