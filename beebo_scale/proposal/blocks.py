@@ -49,9 +49,8 @@ def optimize_blocks(
     value = _value(acqf, precision.X)
     values = [value]
     best = precision.X.clone()
-    again = replace(
-        short, steps=short.steps // 2, refresh=max(1, short.refresh // 2), learning_rate=short.learning_rate / 4
-    )
+    third = max(1, short.steps // 3)
+    again = replace(short, steps=third, refresh=max(1, third // 2), learning_rate=short.learning_rate / 4)
     for n in range(search.sweeps):
         _sweep(acqf, space, parts, again, crew, f"sweep-{n}", precision)
         value = _value(acqf, precision.X)

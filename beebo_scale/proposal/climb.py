@@ -46,7 +46,7 @@ class BoxSearch:
     polish: int = 150
     chunk: int = 1
     block: int = 128
-    block_steps: int = 30
+    block_steps: int = 60
     sweeps: int = 1
 
 

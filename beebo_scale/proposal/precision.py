@@ -24,7 +24,7 @@ from .pool import greedy, score
 
 CHUNK = 1024  # rows of a large matrix that are filled at once
 FEW = 1024  # chosen points up to which the root holds all of them
-POOL = 1024  # candidates that are compared given more points than that
+POOL = 512  # candidates that are compared given more points than that
 
 
 class Precision:
