@@ -94,9 +94,10 @@ class FitReport:
         """What a user should know of the fit in one line; empty if all is well."""
         if not self.limits:
             return ""
+        tried = f", from {self.starts} starts" if self.starts > 1 else ""
         return (
-            f"the fit stopped at a limit, also from {self.starts} starts ({'; '.join(self.limits)}): look at the "
-            "predicted uncertainty before you trust it"
+            f"the fit of the hyperparameters stopped at a limit{tried} ({'; '.join(self.limits)}): look at the predicted "
+            "uncertainty before you trust it"
         )
 
 
