@@ -96,8 +96,8 @@ class FitReport:
             return ""
         tried = f", from {self.starts} starts" if self.starts > 1 else ""
         return (
-            f"the fit of the hyperparameters stopped at a limit{tried} ({'; '.join(self.limits)}): look at the predicted "
-            "uncertainty before you trust it"
+            f"the fit of the hyperparameters stopped at a limit{tried} ({'; '.join(self.limits)}): look at the "
+            "predicted uncertainty before you trust it"
         )
 
 
