@@ -24,6 +24,8 @@ from .space import Space
 from .starts import draw_start, restart_seeds
 from .work import Crew
 
+JOINT = 2_000  # points that move as one where the energy of a batch is no sum over blocks
+
 
 def optimize_box(
     acqf: BatchedEnergyEntropy,
@@ -50,14 +52,14 @@ def optimize_box(
         InputError: a very large batch with another energy than the mean.
     """
     search, crew = search or BoxSearch(), crew or Crew()
-    if q <= search.block:
-        return _optimize_jointly(acqf, space, q, search, seed, crew)
-    if not isinstance(acqf.energy, MeanEnergy):
+    adds_up = isinstance(acqf.energy, MeanEnergy) and acqf.weights is None
+    if q > JOINT and not adds_up:
         raise InputError(
-            f"q = {q}: batches of more than {search.block} points are put together from blocks, which needs the mean "
-            "energy; take it, lower q, or raise the search's block"
+            f"q = {q}: a box batch of more than {JOINT:,} points is put together from blocks, which needs the plain "
+            "mean energy; take it, or lower q"
         )
-    return optimize_blocks(acqf, space, q, search, seed, crew)
+    search_all = optimize_blocks if q > search.block and adds_up else _optimize_jointly
+    return search_all(acqf, space, q, search, seed, crew)
 
 
 def _optimize_jointly(

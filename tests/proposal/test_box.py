@@ -226,7 +226,11 @@ def test_chunks_hold_several_restarts():
     close(torch.tensor(one[2]["restarts"]), torch.tensor(two[2]["restarts"]))
 
 
-def test_blocks_need_the_mean_energy():
+def test_an_energy_that_does_not_add_up_moves_all_points_as_one(monkeypatch):
     acqf = acquisition(energy=SoftmaxEnergy())
-    with pytest.raises(InputError, match=r"q = 5: batches of more than 4 points .* needs the mean energy"):
-        optimize_box(acqf, SPACE, 5, BoxSearch(block=4))
+    X, value, record = optimize_box(acqf, SPACE, 5, replace(QUICK, steps=5, block=4))
+    close(acqf(X), torch.tensor([value], dtype=torch.float64))
+    assert len(record["restarts"]) == 2
+    monkeypatch.setattr("beebo_scale.proposal.box.JOINT", 4)
+    with pytest.raises(InputError, match=r"q = 5: a box batch of more than 4 points .* needs the plain mean energy"):
+        optimize_box(acqf, SPACE, 5)
