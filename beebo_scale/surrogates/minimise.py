@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from botorch.optim.core import OptimizationResult, scipy_minimize
+from botorch.optim.core import OptimizationResult, OptimizationStatus, scipy_minimize
 from torch import Tensor
 
 Bounds = dict[str, tuple[Any, Any]]
@@ -66,9 +66,12 @@ def minimise(
         loss: a scalar with a graph to the parameters.
         parameters: by name.
         bounds: lower and upper bound by name, None or infinite where there is none.
-        maxiter: limit of iterations.
+        maxiter: limit of iterations; 0 leaves the parameters where they are.
         on_step: called after every evaluation, of which an iteration takes one or a little more.
     """
+    if maxiter < 1:  # scipy takes one step even then
+        with torch.no_grad():
+            return OptimizationResult(fval=float(loss()), status=OptimizationStatus.STOPPED, step=0)
     coordinates = {name: _Coordinate.of(p, bounds.get(name, (None, None))) for name, p in parameters.items()}
 
     def closure() -> tuple[Tensor, list[Tensor | None]]:
