@@ -6,13 +6,35 @@ sides may differ from point to point (n x c), as they do where some columns of e
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import torch
 from scipy.optimize import Bounds, LinearConstraint, linprog, milp, nnls
 from torch import Tensor
 
+Inequality = tuple[Tensor, Tensor, float]  # indices, coefficients, right-hand side: sum_i c_i x_i >= b, as in botorch
 TOLERANCE = 1e-11  # an inequality missed by less is met
 SWEEPS = 30  # over all inequalities; one is exact at once, several converge, mostly soon
+WALK = 50  # steps of a random walk
+
+
+def faces(bounds: Tensor, inequalities: Sequence[Inequality]) -> tuple[Tensor, Tensor]:
+    """Inequalities over a box (2 x d) as A x >= b in the unit cube, rows of length one: c x d and c.
+
+    Those that no point of the box breaks are left out.
+    """
+    lo, hi = bounds
+    rows, right = [], []
+    for indices, coefficients, bound in inequalities:
+        a = torch.zeros_like(lo).index_add_(0, indices.to(lo.device), coefficients.to(lo))
+        a, rest = a * (hi - lo), bound - float(a @ lo)
+        if float(a.clamp_max(0.0).sum()) < rest:
+            length = max(float(a.norm()), torch.finfo(a.dtype).tiny)
+            rows.append(a / length)
+            right.append(rest / length)
+    A = torch.stack(rows) if rows else lo.new_zeros(0, len(lo))
+    return A, torch.tensor(right, dtype=torch.float64).to(lo)
 
 
 def slack(X: Tensor, A: Tensor, b: Tensor) -> Tensor:
@@ -141,6 +163,28 @@ def hit_and_run(X: Tensor, A: Tensor, b: Tensor, moving: Tensor, steps: int, gen
         step = torch.where(torch.isfinite(ahead - behind), torch.lerp(behind, ahead, u), 0.0)
         X = (X + step * V).clamp(0.0, 1.0)
     return X
+
+
+def fill(U: Tensor, A: Tensor, b: Tensor, moving: Tensor, generator: torch.Generator) -> Tensor:
+    """Points (n x d) with those outside the inequalities replaced by the ends of random walks inside.
+
+    Args:
+        U: n x d; the columns that do not move are alike in all points, or not in A.
+        A: c x d.
+        b: c.
+        moving: d booleans, the columns that move.
+        generator: on the CPU.
+    """
+    outside = slack(U, A, b) < 0.0
+    if not bool(outside.any()):
+        return U
+    rest = b - U[outside] @ (A * ~moving).mT
+    middle, radius = center(A * moving, rest[0], moving)
+    if radius > 1e-9:  # else the inequalities leave only a face, and a projection onto it must do
+        U = U.clone()
+        walkers = torch.where(moving, middle, U[outside])
+        U[outside] = hit_and_run(walkers, A * moving, rest, moving, WALK, generator)
+    return U
 
 
 def nearest_whole(y: Tensor, A: Tensor, b: Tensor, steps: Tensor, held: Tensor) -> Tensor | None:

@@ -16,7 +16,8 @@ from ..screening import Encoder
 from ..screening.encoding import CategoricalColumn, ContinuousColumn
 from ..screening.files import did_you_mean
 from .constraints import Linear, parse_linear
-from .space import Inequality, Space
+from .polytope import Inequality
+from .space import Space
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -13,10 +13,9 @@ from torch.quasirandom import SobolEngine
 
 from ..errors import InputError
 from . import polytope
-from .polytope import TOLERANCE, project, slack
+from .polytope import TOLERANCE, Inequality, project, slack
 
-Inequality = tuple[Tensor, Tensor, float]  # indices, coefficients, right-hand side: sum_i c_i x_i >= b, as in botorch
-WALK = 50  # steps of a random walk inside the inequalities
+FEW = 50  # points that are mended one by one where no sampled point fits
 ROUNDS = 30  # of alternating projections, where inequalities bind shared columns
 
 
@@ -92,18 +91,8 @@ class Space:
 
     @cached_property
     def _faces(self) -> tuple[Tensor, Tensor]:
-        """A (c x d) and b (c) in the unit cube, rows of length one; inequalities that no point breaks left out."""
-        lo, hi = self.bounds
-        rows, right = [], []
-        for indices, coefficients, bound in self.inequalities:
-            a = torch.zeros_like(lo).index_add_(0, indices.to(lo.device), coefficients.to(lo))
-            a, rest = a * (hi - lo), bound - float(a @ lo)
-            if float(a.clamp_max(0.0).sum()) < rest:  # else the bounds see to it
-                length = max(float(a.norm()), torch.finfo(a.dtype).tiny)
-                rows.append(a / length)
-                right.append(rest / length)
-        A = torch.stack(rows) if rows else lo.new_zeros(0, self.width)
-        return A, torch.tensor(right, dtype=torch.float64).to(lo)
+        """The inequalities A x >= b in the unit cube, c x d and c, those left out that no point breaks."""
+        return polytope.faces(self.bounds, self.inequalities)
 
     @cached_property
     def coupled(self) -> bool:
@@ -294,9 +283,10 @@ class Space:
             U, moving = torch.where(self.tied, self.unit(like), U), moving & ~self.tied
         if not len(self._faces[0]):
             return self._exact(U)
-        found = self._feasible(self._walked(U, moving, generator), moving)
+        U = polytope.fill(U, *self._faces, moving, generator)
+        found = self._feasible(U, moving)
         if not len(found):
-            found = torch.cat([self._exact(self._whole(u)) for u in self._rounded(U[:WALK]).split(1)])
+            found = torch.cat([self._exact(self._whole(u)) for u in self._rounded(U[:FEW]).split(1)])
         return found[torch.arange(count, device=U.device) % len(found)]
 
     def near(self, X: Tensor, like: Tensor | None = None) -> Tensor:
@@ -317,17 +307,4 @@ class Space:
         for column, codes in self.categorical.items():
             allowed = self.unit(self._column(codes, column))[:, column]
             U[..., column] = allowed[(U[..., column] * len(codes)).long()]
-        return U
-
-    def _walked(self, U: Tensor, moving: Tensor, generator: torch.Generator) -> Tensor:
-        """Points outside the inequalities replaced by the ends of random walks inside, whole numbers relaxed."""
-        A, b = self._faces
-        outside = slack(U, A, b) < 0.0
-        if not bool(outside.any()):
-            return U
-        rest = b - U[outside] @ (A * ~moving).mT
-        middle, radius = polytope.center(A * moving, rest[0], moving)
-        if radius > 1e-9:  # else the inequalities leave only a face, and the projection onto it must do
-            walkers = torch.where(moving, middle, U[outside])
-            U[outside] = polytope.hit_and_run(walkers, A * moving, rest, moving, WALK, generator)
         return U

@@ -6,6 +6,7 @@ import pytest
 
 import beebo_scale as bs
 from beebo_scale.proposal.propose import Request
+from beebo_scale.proposal.settings import Box
 
 QUICK = bs.BoxSearch(restarts=1, steps=20, polish=0)
 BOX = {"a": (0.0, 1e-3), "b": (-1e6, 2e6)}
@@ -186,3 +187,34 @@ def test_a_request_is_checked_when_made():
     assert Request(3).temperature == 0.5
     with pytest.raises(ValueError, match="q = -1"):
         Request(-1)
+
+
+# --- a box with conditions -------------------------------------------------------------------------------
+
+
+def test_a_plate_of_whole_numbers_labels_and_one_temperature():
+    u = np.random.default_rng(0).uniform(size=(40, 3))
+    frame = pd.DataFrame({"acid": 50 * u[:, 0], "cycles": (10 * u[:, 1]).round(), "temp": 20 + 60 * u[:, 2]})
+    frame["salt"] = np.resize(["KCl", "NaCl", "none"], 40)
+    frame["y"] = frame["acid"] + frame["cycles"] - (frame["temp"] - 50).abs() + 20.0 * (frame["salt"] == "NaCl")
+    surrogate = bs.fit(bs.read_table(frame, "y"))
+    box = Box(
+        {"acid": (0, 50), "cycles": (1, 9.5), "temp": (30, 70), "salt": ["NaCl", "none"]},
+        integer=["cycles"],
+        constraints=["acid + 2*cycles <= 40.5"],
+        shared=["temp"],
+    )
+    batch = bs.propose(surrogate, 6, bounds=box, search=QUICK, temperature=0.2)
+    found = batch.frame
+    assert (found["acid"] + 2 * found["cycles"] <= 40.5 + 1e-9).all()
+    assert found["acid"].between(0, 50).all()
+    assert found["cycles"].isin(range(1, 10)).all()
+    assert found["temp"].nunique() == 1
+    assert abs(found["temp"].iloc[0] - 50) < 10
+    assert set(found["salt"]) <= {"NaCl", "none"}
+    assert (found["salt"] == "NaCl").any()
+    assert not found.duplicated(["acid", "cycles", "salt"]).any()
+    assert found["gain"].sum() == pytest.approx(batch.run["acquisition_value"], rel=1e-9)
+    assert batch.run["configuration"]["constraints"] == ["acid + 2*cycles <= 40.5"]
+    assert len(batch.run["box"]["restarts"]) == 1
+    json.dumps(batch.run, allow_nan=False)
