@@ -55,8 +55,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if os.environ.get("RANK", "0") == "0" or isinstance(error, WorkerError):
             print("beebo-scale: " + " ".join(str(error).split()), file=sys.stderr)
         return 2
-    except KeyboardInterrupt:
-        print("beebo-scale: interrupted, nothing was written", file=sys.stderr)
+    except KeyboardInterrupt as interrupt:
+        print(f"beebo-scale: interrupted, {interrupt or 'nothing was written'}", file=sys.stderr)
         return 130
     return 0
 

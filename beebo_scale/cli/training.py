@@ -156,6 +156,10 @@ def run(arguments: Sequence[str]) -> None:
             for pattern, words in PLAIN_WORDS:
                 message = re.sub(pattern, words, message)
             raise InputError(plain_words(message, arguments, Command.subcommands())) from error
+        except SystemExit as leave:
+            if isinstance(leave.__context__, KeyboardInterrupt):  # Lightning makes an exit of it
+                raise KeyboardInterrupt("a fit goes on by the same command with --ckpt_path last") from leave
+            raise
         except (MisconfigurationException, FileNotFoundError) as error:
             raise InputError(str(error)) from error
         except OSError as error:

@@ -28,6 +28,12 @@ def start(config):
     return subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
 
 
+def wait_for(path, job):
+    while not path.exists():
+        assert job.poll() is None, job.stderr.read()
+        time.sleep(0.01)
+
+
 def rmse(run):
     return (
         pd.concat(pd.read_csv(path) for path in run.glob("logs/version_*/metrics.csv"))
@@ -40,9 +46,7 @@ def test_a_killed_run_goes_on_and_ends_where_it_would_have(tmp_path):
     for name in ("whole", "killed"):
         (tmp_path / f"{name}.yaml").write_text(CONFIG % (screen(tmp_path / "s.csv"), EPOCHS, tmp_path / name))
     job = start(tmp_path / "killed.yaml")
-    while not (tmp_path / "killed" / "last.ckpt").exists():
-        assert job.poll() is None, job.stderr.read()
-        time.sleep(0.01)
+    wait_for(tmp_path / "killed" / "last.ckpt", job)
     time.sleep(random.Random(0).uniform(0, 0.5))
     job.send_signal(signal.SIGKILL)
     assert job.wait() == -signal.SIGKILL
@@ -55,3 +59,14 @@ def test_a_killed_run_goes_on_and_ends_where_it_would_have(tmp_path):
     assert killed.index[-1] == EPOCHS - 1
     assert killed.iloc[-1] == pytest.approx(whole.iloc[-1], rel=1e-6)
     assert bs.load_surrogate(tmp_path / "killed" / "last.ckpt").report.iterations == EPOCHS * 3
+
+
+def test_an_interrupted_run_says_how_to_go_on(tmp_path):
+    (tmp_path / "c.yaml").write_text(CONFIG % (screen(tmp_path / "s.csv"), 100_000, tmp_path / "run"))
+    job = start(tmp_path / "c.yaml")
+    wait_for(tmp_path / "run" / "last.ckpt", job)
+    job.send_signal(signal.SIGINT)
+    said = job.communicate(timeout=60)[1]
+    assert job.returncode == 130
+    assert "beebo-scale: interrupted, a fit goes on by the same command with --ckpt_path last" in said
+    assert "Traceback" not in said
