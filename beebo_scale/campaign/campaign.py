@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import secrets
 import shutil
@@ -24,12 +23,13 @@ from ..screening.columns import missing_text, rows_text
 from ..screening.files import open_source
 from ..screening.library import open_library
 from ..surrogates import Surrogate, fit, load_surrogate
-from .books import FAILED, GIVEN_UP, INITIAL, MEASURED, Books, columns
+from .books import INITIAL, Books, columns
 from .choose import choose_batch
 from .folder import Folder, write_text
 from .record import Tally, enter, give_up
 from .results import Results
 from .settings import Settings
+from .status import Status, status_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -54,37 +54,6 @@ class Suggestion:
     path: Path
     plates: tuple[Path, ...]
     notes: tuple[str, ...]
-
-
-@dataclass(frozen=True)
-class Round:
-    """What became of a round; `best` is the best value of the target that it found."""
-
-    number: int
-    temperature: float | None
-    proposed: int
-    measured: int
-    failed: int
-    given_up: int
-    pending: int
-    best: float | None
-
-
-@dataclass(frozen=True)
-class Status:
-    """Where a campaign stands.
-
-    Attributes:
-        initial: results from before the campaign.
-        others: replicates and results that nobody proposed.
-        rounds: round by round.
-        best: column -> cell of the best result so far, as in measured.csv; None before the first.
-    """
-
-    initial: int
-    others: int
-    rounds: tuple[Round, ...]
-    best: dict[str, str] | None
 
 
 @dataclass(frozen=True)
@@ -252,30 +221,7 @@ class Campaign:
 
     def status(self) -> Status:
         """Where the campaign stands; waits for nobody."""
-        books = self.books()
-        measured = books.measured
-        best = books.best(measured)
-        return Status(
-            initial=int((measured["status"] == INITIAL).sum()),
-            others=int(((measured["round"] == "") & (measured["status"] != INITIAL)).sum()),
-            rounds=tuple(self._round(books, number) for number in self.folder.rounds()),
-            best=None if best is None else {str(name): str(cell) for name, cell in measured.loc[best].items()},
-        )
-
-    def _round(self, books: Books, number: int) -> Round:
-        ended = books.measured[books.measured["round"] == str(number)]
-        best = books.best(ended)
-        count = {status: int((ended["status"] == status).sum()) for status in (MEASURED, FAILED, GIVEN_UP)}
-        return Round(
-            number=number,
-            temperature=_temperature(self.folder.batch(number)),
-            proposed=int((books.proposed["round"] == str(number)).sum()),
-            measured=count[MEASURED],
-            failed=count[FAILED],
-            given_up=count[GIVEN_UP],
-            pending=int((books.pending["round"] == str(number)).sum()),
-            best=None if best is None else float(books.values(ended.loc[[best]])[0]),
-        )
+        return status_of(self.folder, self.books())
 
 
 def _library(path: str | None, settings: Settings) -> Any:
@@ -326,14 +272,6 @@ def _far_out(surrogate: Surrogate, books: Books, table: Table) -> list[str]:
         f"{len(far)} of {len(table)} results lie far from all others, {rows_text(numbers[far])} of measured.csv: look "
         "at them, or take transform: rank"
     ]
-
-
-def _temperature(batch: Path) -> float | None:
-    """T' of a round, from its run file; None if that is gone."""
-    try:
-        return float(json.loads(batch.with_suffix(".run.json").read_text(encoding="utf-8"))["temperature"])
-    except (OSError, ValueError, KeyError, TypeError):
-        return None
 
 
 @contextmanager

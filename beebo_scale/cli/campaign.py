@@ -8,8 +8,8 @@ from jsonargparse import ArgumentParser, Namespace
 
 from .. import temperature as schedules
 from ..campaign import Campaign, Settings
-from ..campaign.campaign import Status
 from ..campaign.record import Tally
+from ..campaign.status import Status
 from ..errors import InputError
 from ..screening import Layout, check_names
 from ..surrogates import KINDS
