@@ -12,12 +12,14 @@ from scipy.optimize import minimize
 from torch import Tensor
 
 from ..acquisition import BatchedEnergyEntropy
+from ..errors import InputError
 from ..progress import track
 from .mixed import sweep
 from .space import Space
 
 Start = Literal["greedy", "sobol"]
 EXCHANGES = 4  # rounds of single moves, at most
+LEAST = {"restarts": 1, "steps": 0, "refresh": 1, "polish": 0, "chunk": 1, "block": 1, "block_steps": 0, "sweeps": 0}
 
 
 @dataclass(frozen=True)
@@ -48,6 +50,15 @@ class BoxSearch:
     block: int = 128
     block_steps: int = 60
     sweeps: int = 1
+
+    def __post_init__(self) -> None:
+        for name, least in LEAST.items():
+            if not getattr(self, name) >= least:
+                raise InputError(f"{name} = {getattr(self, name)}: give {least} or more")
+        if not 0.0 < self.learning_rate < math.inf:
+            raise InputError(f"learning_rate = {self.learning_rate}: give a number above zero")
+        if self.start not in ("greedy", "sobol"):
+            raise InputError(f"start = {self.start!r}: give 'greedy' or 'sobol'")
 
 
 def climb(

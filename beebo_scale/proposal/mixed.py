@@ -67,7 +67,8 @@ def _with(x: Tensor, column: int, value: Tensor) -> Tensor:
 
 def _sweep_shared(acqf: BatchedEnergyEntropy, X: Tensor, space: Space) -> Tensor:
     """Another shared label or whole number for the whole batch, as long as that helps."""
-    for _ in range(sum(len(codes) for codes in space.categorical.values()) + sum(space.integer.values())):
+    most = sum(len(space.categorical.get(column, ())) + space.integer.get(column, 0) for column in space.shared)
+    for _ in range(most):
         batches = [torch.where(space.tied, option, X) for option in alternatives(X[0], space, True)]
         batches = [batch for batch in batches if bool(space.contains(batch).all())]
         values = torch.cat([acqf.adapted(batch)(batch) for batch in (X, *batches)])

@@ -234,3 +234,19 @@ def test_an_energy_that_does_not_add_up_moves_all_points_as_one(monkeypatch):
     monkeypatch.setattr("beebo_scale.proposal.box.JOINT", 4)
     with pytest.raises(InputError, match=r"q = 5: a box batch of more than 4 points .* needs the plain mean energy"):
         optimize_box(acqf, SPACE, 5)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        ({"restarts": 0}, "restarts = 0: give 1 or more"),
+        ({"steps": -1}, "steps = -1: give 0 or more"),
+        ({"chunk": 0}, "chunk = 0"),
+        ({"learning_rate": 0.0}, "learning_rate = 0.0"),
+        ({"learning_rate": float("nan")}, "learning_rate = nan"),
+        ({"start": "random"}, "start = 'random': give 'greedy' or 'sobol'"),
+    ],
+)
+def test_a_search_is_checked_when_made(wrong, said):
+    with pytest.raises(InputError, match=said):
+        BoxSearch(**wrong)
