@@ -9,6 +9,8 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
+ROWS = 1024  # of a row of blocks, at most, that grows instead of being followed by another
+
 
 class Root(Protocol):
     """The down-root R (n x r), known by what it does."""
@@ -146,9 +148,16 @@ class BlockRoot:
         return _substitute_back(B.mT, self.rows).mT
 
     def extend(self, B: Tensor, L: Tensor) -> BlockRoot:
-        """One more row of blocks, [B, L], in the number format of the others; nothing is copied."""
+        """One more row of blocks, [B, L], in the number format of the others; only a small last row is copied."""
         row = torch.cat([B, L], dim=-1)
-        return BlockRoot((*self.rows, row.to(self.rows[0].dtype) if self.rows else row))
+        if not self.rows:
+            return BlockRoot((row,))
+        *others, last = self.rows
+        row = row.to(last.dtype)
+        if len(last) + len(row) > ROWS:
+            return BlockRoot((*self.rows, row))
+        last = torch.cat([last, last.new_zeros(len(last), len(row))], dim=-1)
+        return BlockRoot((*others, torch.cat([last, row])))
 
     def join(self, columns: Tensor) -> DenseRoot:
         """[L^-T, columns], no longer triangular."""

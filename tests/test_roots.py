@@ -37,11 +37,16 @@ def test_blocks_do_what_the_square_does(roots):
     assert torch.equal(K, before)
 
 
-def test_blocks_are_extended(roots):
+@pytest.mark.parametrize("most", [1024, 5, 2])
+def test_blocks_are_extended(roots, most, monkeypatch):
+    monkeypatch.setattr("beebo_scale.roots.ROWS", most)
     square, blocks = roots
     B, L, K = normal(3, 13, seed=3), triangle(3, seed=4), normal(5, 16, seed=5)
-    close(blocks.extend(B, L).features(K), square.extend(B, L).features(K))
-    assert blocks.extend(B, L).rows[0] is blocks.rows[0]  # nothing is copied
+    longer = blocks.extend(B, L)
+    close(longer.features(K), square.extend(B, L).features(K))
+    grown = len(blocks.rows[-1]) + 3 <= most
+    assert len(longer.rows) == len(blocks.rows) + (not grown)
+    assert all(one is other for one, other in zip(longer.rows, blocks.rows[: -1 if grown else None], strict=False))
 
 
 def test_gradient_in_the_kernel(roots):
