@@ -20,7 +20,6 @@ import json
 import math
 import os
 import platform
-import resource
 import subprocess
 import sys
 import tempfile
@@ -135,7 +134,8 @@ def full(folder: Path, rows: int, q: int, temperature: float) -> dict[str, Any]:
     X = torch.cat([surrogate.encoder.encode(table) for _, table in library.chunks()])
     parts = [posterior.mean_variance_and_features(x) for x in X.split(CHUNK)]
     mean, v, F = (torch.cat(part) for part in zip(*parts, strict=True))
-    noise, columns, chosen = posterior.noise(X), X.new_zeros(rows, q), []
+    noise, columns = posterior.noise(X), X.new_zeros(rows, q)
+    chosen: list[int] = []
     for t in range(q):
         gain = mean + 0.5 * T * torch.log1p(v.clamp_min(0) / noise)
         gain[chosen] = -torch.inf
@@ -149,7 +149,7 @@ def full(folder: Path, rows: int, q: int, temperature: float) -> dict[str, Any]:
 
 
 def botorch_choice(folder: Path, name: str, q: int) -> dict[str, Any]:
-    """botorch's greedy discrete optimiser, and ours, on one GP with 500 measurements and 20,000 candidates."""
+    """The greedy discrete optimiser of botorch, or ours, on one GP with 500 measurements and 20,000 candidates."""
     from botorch.acquisition import qLogExpectedImprovement, qUpperConfidenceBound
     from botorch.fit import fit_gpytorch_mll
     from botorch.models import SingleTaskGP
@@ -182,6 +182,12 @@ TASKS: dict[str, Callable[..., dict[str, Any]]] = {
     "full": full,
     "botorch": botorch_choice,
 }
+
+
+def peak() -> float:
+    """Most memory that this process has held; what getrusage says would count the process that started it."""
+    status = Path("/proc/self/status").read_text().split()
+    return int(status[status.index("VmHWM:") + 1]) / 2**20
 
 
 def measure(task: str, folder: Path, threads: int, *arguments: Any) -> dict[str, Any]:
@@ -277,12 +283,8 @@ def record(part: str, threads: int, table: list[dict[str, Any]]) -> None:
         if name in content:
             columns = list(content[name][0])
             cells = [[_shown(row[column]) for column in columns] for row in content[name]]
-            lines += [
-                f"**{title}**",
-                "",
-                *(f"| {' | '.join(x)} |" for x in (columns, ["---"] * len(columns), *cells)),
-                "",
-            ]
+            markdown = [f"| {' | '.join(line)} |" for line in (columns, ["---"] * len(columns), *cells)]
+            lines += [f"**{title}**", "", *markdown, ""]
     RESULTS.with_suffix(".md").write_text("\n".join(lines))
 
 
@@ -300,7 +302,7 @@ def main() -> None:
     if options.task:
         task, folder, *arguments = json.loads(options.task)
         figures = TASKS[task](Path(folder), *arguments)
-        figures["gigabytes"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
+        figures["gigabytes"] = peak()
         print(json.dumps(figures))
         return
     for part in options.parts:

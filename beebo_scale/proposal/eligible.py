@@ -58,7 +58,8 @@ class Rules:
             known |= rows
             if not (name == "measured_already" and self.allow_repeats):
                 barred |= rows
-        found["repeated"] = repeats(X.numpy()) & ~known
+        found["repeated"] = np.zeros(len(X), dtype=bool)
+        found["repeated"][~known] = repeats(X.numpy()[~known])
         if not self.allow_repeats:
             barred |= found["repeated"]
         return torch.from_numpy(~barred), {name: int(rows.sum()) for name, rows in found.items()}

@@ -281,6 +281,15 @@ def test_measured_pending_and_excluded_rows_are_not_proposed():
         choose(model.posterior, ENCODER, library_of(X), Aim(29, rules=rules))
 
 
+@pytest.mark.parametrize("chunk_rows", [5, 100])
+def test_an_excluded_id_does_not_exclude_another_id_of_the_same_input(chunk_rows):
+    model, X = toy("exact"), uniform(10, D, seed=5)
+    rules = Rules(excluded_ids=frozenset({"r3", "r13"}))
+    choice = choose(model.posterior, ENCODER, library_of(torch.cat([X, X, X]), chunk_rows), Aim(10, rules=rules))
+    assert sorted(choice.rows.tolist()) == [0, 1, 2, 4, 5, 6, 7, 8, 9, 23]
+    assert choice.counts == {"rows": 30, "excluded": 2, "repeated": 18}
+
+
 def test_pending_rows_count_in_the_information():
     """Greedy after pending rows is the rest of a greedy choice that began with them."""
     model, X = toy("exact"), uniform(60, D, seed=5)
