@@ -62,7 +62,7 @@ def _facts(run: Run) -> dict[str, Any]:
     facts = {
         "checkpoint": run.checkpoint.name,
         "features": kinds,
-        "measurements": f"{summary['measurements']:,}, {summary['distinct_inputs']:,} distinct inputs",
+        "measurements": f"{summary['measurements']:,} at {summary['distinct_inputs']:,} distinct inputs",
         "transform of the target": summary["transform"],
         f"noise ({summary['noise_std_of']})": f"{summary['noise_std']:.4g}",
     }

@@ -19,6 +19,7 @@ from ..posterior import Posterior
 from ..screening import Encoder, atomic_write
 from ..screening.packing import Packing
 from ..surrogates.surrogate import FILE_FORMAT, FILE_KEY, Surrogate, log_variance_of, new_gp, surrogate_of
+from ..surrogates.svgp import WARM_STEPS
 from .data import ScreeningDataModule
 from .metrics import Metrics
 from .store import DATA_KEY, Store
@@ -126,10 +127,11 @@ class SurrogateModule(pl.LightningModule):
 
     def configure_optimizers(self) -> Any:
         """The trainee's optimizer; Adam's step size falls along a cosine over the whole fit."""
-        optimizer = self.trainee.optimizer()
         if self.full_batch:
-            return optimizer
+            return self.trainee.optimizer()
         steps = max(1, int(self.trainer.estimated_stepping_batches))
+        self.trainee.warm = min(WARM_STEPS, steps // 2)
+        optimizer = self.trainee.optimizer()
         return [optimizer], [LambdaLR(optimizer, lambda step: 0.5 * (1 + math.cos(math.pi * min(step / steps, 1))))]
 
     def training_step(self, batch: tuple[Tensor, ...], index: int) -> None:

@@ -129,6 +129,7 @@ class SvgpTrainee(nn.Module):
         self.model.Z.requires_grad_(options.learn_inducing and "smiles" not in encoder.kinds.values())
         if data.noise is not None:
             gp.likelihood.requires_grad_(False)  # sigma^2 is not used
+        self.warm = WARM_STEPS  # steps of q(v) alone
         self.bound, self.gain = -math.inf, math.inf  # over all rows, per row since it was judged before
 
     @property
@@ -146,7 +147,7 @@ class SvgpTrainee(nn.Module):
         X = self.data.packing.unpack(rows, self.options.dtype)
         optimizer.zero_grad()
         loss = self.model.loss_of(Observations(X, y, known[0] if known else None, count, scatter))
-        if step >= WARM_STEPS:
+        if step >= self.warm:
             backward(loss)
         self.model.natural_step(max(self.options.natural_lr, 1 / (step + 1)))
         optimizer.step()
