@@ -56,7 +56,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             print("beebo-scale: " + " ".join(str(error).split()), file=sys.stderr)
         return 2
     except KeyboardInterrupt as interrupt:
-        print(f"beebo-scale: interrupted, {interrupt or 'nothing was written'}", file=sys.stderr)
+        print(f"beebo-scale: interrupted, {str(interrupt) or 'nothing was written'}", file=sys.stderr)
         return 130
     return 0
 

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from jsonargparse import ArgumentParser, Namespace
 
@@ -16,9 +16,10 @@ from ..proposal.distributed import device_of, join
 from ..proposal.job import Stopped, make_folder, open_run, stop_on_sigterm
 from ..proposal.record import input_hashes, versions
 from ..proposal.work import Crew, Ledger, on_first
-from ..screening import Batch
+from ..screening import Batch, Layout, write_plates
 from ..surrogates import load_surrogate
 from ..workers import Workers
+from . import plates
 from .arguments import whole_number
 from .choice import FILES, add_options, box_of, check_options, choice_arguments
 
@@ -36,6 +37,7 @@ def build_parser() -> ArgumentParser:
     add("--id", type=str, help="column of the library that names its rows")
     add("--out", type=str, help="the batch: .csv, .csv.gz or .parquet; default: batch.csv in the run folder")
     add_options(parser)
+    plates.add_options(parser)
     add = parser.add_argument_group("the job").add_argument
     add("--run-dir", type=str, help="folder that keeps what is finished, so that the same command goes on after a stop")
     add("--workers", type=whole_number, help="how many there should be; start them with torchrun")
@@ -46,7 +48,7 @@ def build_parser() -> ArgumentParser:
 
 def run(options: Namespace) -> Batch:
     """Check, load, choose in chunks that survive, write."""
-    request = _check_options(options)
+    request, layout = _check_options(options), plates.layout_of(options, options.seed)
     stop_on_sigterm()
     with join(options.workers, options.threads) as workers, _told(options, workers):
         device = device_of(options.device)
@@ -64,9 +66,18 @@ def run(options: Namespace) -> Batch:
                 **choice_arguments(options),
             )
             _record(batch, options, workers, device.type)
-            on_first(workers, lambda: batch.write(options.out))
+            maps = on_first(workers, lambda: _write(batch, options.out, layout))
     _say(workers, f"{options.out}: {options.q} rows to measure next")
+    for path in maps:
+        _say(workers, path)
     return batch
+
+
+def _write(batch: Batch, out: str, layout: Layout | None) -> list[str]:
+    """The batch last: where it stands, everything else does."""
+    maps = [] if layout is None else [str(path) for path in write_plates(batch.frame, out, layout)]
+    batch.write(out)
+    return maps
 
 
 def _check_options(options: Namespace) -> Request:
@@ -109,20 +120,24 @@ def _record(batch: Batch, options: Namespace, workers: Workers, device: str) -> 
 
 @contextmanager
 def _told(options: Namespace, workers: Workers) -> Iterator[None]:
-    """Say what is kept when the job is stopped."""
+    """Say what is kept when the job is stopped or interrupted."""
     try:
         yield
     except Stopped:
-        kept = "nothing is kept (give --run-dir to keep it)"
-        if options.run_dir is not None:
-            count = len(list((Path(options.run_dir) / "chunks").glob("*.pt")))
-            kept = f"{count} finished chunks are kept in {options.run_dir}; the same command goes on with them"
-        if workers.rank == 0:
-            print(f"beebo-scale: stopped, {kept}", file=sys.stderr, flush=True)
+        _say(workers, f"beebo-scale: stopped, {_kept(options)}", file=sys.stderr)
         raise
+    except KeyboardInterrupt:
+        raise KeyboardInterrupt(_kept(options)) from None
 
 
-def _say(workers: Workers, text: str) -> None:
+def _kept(options: Namespace) -> str:
+    """What a relaunch finds."""
+    if options.run_dir is None:
+        return "nothing is kept (give --run-dir to keep it)"
+    count = len(list((Path(options.run_dir) / "chunks").glob("*.pt")))
+    return f"{count} finished chunks are kept in {options.run_dir}; the same command goes on with them"
+
+
+def _say(workers: Workers, text: str, file: IO[str] | None = None) -> None:
     if workers.rank == 0:
-        print(text, flush=True)
-
+        print(text, file=file, flush=True)

@@ -9,11 +9,12 @@ from jsonargparse import ArgumentParser, Namespace
 
 from ..proposal import check_request, propose
 from ..proposal.record import input_hashes
-from ..screening import Batch, Table, read_table
+from ..screening import Batch, Table, read_table, write_plates
 from ..screening.library import open_library
-from ..surrogates import KINDS, Surrogate, fit, load_surrogate
+from ..surrogates import KINDS, fit, load_surrogate
 from ..surrogates.kernels import PRIORS
 from ..surrogates.target import TRANSFORMS
+from . import plates
 from .arguments import parse_features
 from .choice import FILES, add_options, box_of, check_options, choice_arguments
 
@@ -44,12 +45,14 @@ def build_parser() -> ArgumentParser:
     add("--save-model", type=str, help="also write the fitted surrogate to this file")
     add("--out", type=str, required=True, help="the batch: .csv, .csv.gz or .parquet; a .run.json comes beside it")
     add_options(parser)
+    plates.add_options(parser)
     return parser
 
 
 def run(options: Namespace) -> Batch:
     """Check everything that can be checked at once, fit, choose, write."""
     request = check_options(options, INPUTS, ("save_model",))
+    layout = plates.layout_of(options, options.seed)
     features = None if options.features is None else parse_features(options.features)
     box, choice = box_of(options), choice_arguments(options)
     table = read_table(options.measured, options.target, features, options.id, options.noise_variance)
@@ -75,8 +78,13 @@ def run(options: Namespace) -> Batch:
         print(f"beebo-scale: {surrogate.report.warning}", file=sys.stderr)
     batch = propose(surrogate, library=library, bounds=box, id=options.id, **vars(request), **choice)
     _record(batch, options, table, fit_seconds)
-    _write(batch, surrogate, options)
+    if options.save_model is not None:
+        surrogate.save(options.save_model)
+    maps = () if layout is None else write_plates(batch.frame, options.out, layout)
+    batch.write(options.out)  # last: where it stands, everything else does
     print(f"{options.out}: {options.q} rows to measure next")
+    for path in maps:
+        print(path)
     return batch
 
 
@@ -87,10 +95,3 @@ def _record(batch: Batch, options: Namespace, table: Table, fit_seconds: float) 
     batch.run["measured"] = {"source": table.source, "rows": len(table), "dropped": table.dropped}
     batch.run["inputs"] |= input_hashes(*(options[name] for name in (*INPUTS, *FILES) if options[name] is not None))
     batch.run["timings"] = {"fit_seconds": fit_seconds} | batch.run["timings"]
-
-
-def _write(batch: Batch, surrogate: Surrogate, options: Namespace) -> None:
-    """The batch last: where it stands, everything else does."""
-    if options.save_model is not None:
-        surrogate.save(options.save_model)
-    batch.write(options.out)

@@ -129,6 +129,15 @@ def test_softmax_energy(folder):
     assert run_file()["configuration"]["energy"]["name"] == "SoftmaxEnergy"
 
 
+def test_plates(folder, capsys):
+    frame = propose(*LIBRARY, "--plate=96", "--controls", "A01:negative", "H12:positive", "--shuffle")
+    assert "next.plate.csv" in capsys.readouterr().out
+    wells = pd.read_csv("next.plate.csv")
+    assert set(wells["name"].dropna()) == set(frame["name"])
+    assert wells["well"].is_unique
+    assert Path("next.plate.png").read_bytes().startswith(b"\x89PNG")
+
+
 def test_configuration_file(folder):
     Path("job.yaml").write_text(
         "surrogate: model.ckpt\nlibrary: library.csv\nq: 7\nid: name\nat_most:\n  scaffold: 2\n"
