@@ -56,7 +56,7 @@ def picture(frame: pd.DataFrame, cells: np.ndarray, value: str, shape: tuple[int
     bar.set_label(f"predicted {value}" if value == "mean" else value, fontsize=9)
     bar.ax.tick_params(labelsize=8)
     bar.outline.set_visible(False)
-    _legend(figure, marks)
+    _legend(figure, marks, empty=len(frame) < len(numbers) * shape[0] * shape[1])
     return figure
 
 
@@ -106,8 +106,8 @@ def _controls(panel: Any, cells: np.ndarray, colours: list[str]) -> None:
     panel.add_collection(PatchCollection(inner, facecolor=colours, edgecolor="none"))
 
 
-def _legend(figure: Figure, marks: dict[str, str]) -> None:
-    """Roles of the controls, and the empty well."""
+def _legend(figure: Figure, marks: dict[str, str], empty: bool) -> None:
+    """Roles of the controls, and the empty well if there is one."""
     look: dict[str, Any] = {"linestyle": "none", "markersize": 8}
     handles = [
         Line2D(
@@ -115,5 +115,7 @@ def _legend(figure: Figure, marks: dict[str, str]) -> None:
         )
         for r, colour in marks.items()
     ]
-    handles.append(Line2D([], [], marker="o", markerfacecolor=EMPTY, markeredgecolor=EDGE, label="empty", **look))
-    figure.legend(handles=handles, loc="outside lower center", ncols=len(handles), frameon=False, fontsize=8)
+    if empty:
+        handles.append(Line2D([], [], marker="o", markerfacecolor=EMPTY, markeredgecolor=EDGE, label="empty", **look))
+    if handles:
+        figure.legend(handles=handles, loc="outside lower center", ncols=len(handles), frameon=False, fontsize=8)

@@ -7,6 +7,8 @@ the probability of a cell of small width w around y takes the place of the densi
     NLPD = mean of -log [ (Phi(b) - Phi(a)) / w ],   a, b = z(y -+ w / 2) less the predicted mean, by its std,
 
 the same up to O(w^2) wherever the density is smooth, and finite everywhere.
+
+It judges predictions of all rows alike; where most of a screen is inactive, it is mostly the inactive ones that choose.
 """
 
 from __future__ import annotations

@@ -57,6 +57,18 @@ def test_columns_of_a_frame_become_a_table_with_noise():
     assert table.noise_variance.argmin() == 1
 
 
+def test_published_fitness_of_gb1():
+    """Wu et al. give the ratio relative to the wild type, VDGV."""
+    frame = bs.datasets.gb1()
+    frame = frame[(frame["count_input"] > 20) & (frame["count_selected"] > 20)]
+    wild = frame[frame["variant"] == "VDGV"].iloc[0]
+    reference = (wild["count_input"], wild["count_selected"])
+    ratio, _ = noise_from_counts(
+        frame["count_input"], frame["count_selected"], pseudocount=1e-9, reference=reference, log=False
+    )
+    assert np.mean(np.abs(ratio / frame["fitness"] - 1) < 1e-6) > 0.99  # a few were computed otherwise
+
+
 @pytest.mark.parametrize(
     ("arguments", "match"),
     [
