@@ -82,6 +82,7 @@ def quality(options: argparse.Namespace) -> dict[str, Any]:
     rows = []
     for name, d in SETTINGS:
         posterior, space = surrogate(name, d), unit_box(d)
+        optimize_box(bs.BatchedEnergyEntropy(posterior), space, Q, BoxSearch(restarts=1, steps=2, polish=2))  # warm up
         for temperature in TEMPERATURES:
             acqf = bs.BatchedEnergyEntropy(posterior, temperature)
             start = time.perf_counter()
@@ -167,15 +168,27 @@ def large(options: argparse.Namespace) -> dict[str, Any]:
     }
 
 
+def botorch_excess(row: dict[str, Any]) -> float:
+    """By how much botorch's value is above ours, relative to it."""
+    return (row["botorch_value"] - row["value"]) / abs(row["botorch_value"])
+
+
 def report(results: dict[str, Any]) -> str:
     """The result page."""
     lines = ["# Choice from a box", "", f"float64; {platform.machine()}, torch {torch.__version__}. Written by "]
     lines[-1] += "`scripts/benchmark_box.py`."
     if "quality" in results:
+        rows = results["quality"]["rows"]
         lines += ["", f"## Against the best of 10 botorch restarts (L-BFGS-B from Sobol batches), N = {N}, q = {Q}", ""]
-        lines += ["One thread, both in one process in turn, same acquisition function.", ""]
+        most, worst = max(botorch_excess(r) for r in rows), sum(r["times_faster"] < 5 for r in rows)
+        lines += [
+            f"One thread, both in one process in turn, same acquisition function; ours with {SEARCH.restarts} restarts. "
+            f"botorch's value is above ours by at most {most:.1e} of it; {worst} of {len(rows)} rows are less than 5 times "
+            "faster: those on which every restart of both ends in one optimum after a few steps.",
+            "",
+        ]
         lines += ["| problem | d | T' | a(X) ours | a(X) botorch | ours | botorch | times faster |", "|" + "---|" * 8]
-        for r in results["quality"]["rows"]:
+        for r in rows:
             lines.append(
                 f"| {r['problem']} | {r['d']} | {r['temperature']} | {r['value']:.2f} | {r['botorch_value']:.2f} | "
                 f"{r['seconds']:.1f} s | {r['botorch_seconds']:.1f} s | {r['times_faster']:.1f} |"
@@ -191,9 +204,7 @@ def report(results: dict[str, Any]) -> str:
         lines += [f"{r['seconds']:.0f} s and {r['peak_gib']:.1f} GiB on {r['threads']} threads, {r['blocks']} blocks. "]
         lines[-1] += f"a(X) after the first pass and each sweep: {', '.join(f'{v:.1f}' for v in r['values'])}; "
         lines[-1] += f"Sobol points: {r['value_of_sobol_points']:.1f}. "
-        lines[-1] += (
-            f"Then {r['replaced_repeats']} repeats on the grid of 1/1000 are replaced, the batch ranked: "
-        )
+        lines[-1] += f"Then {r['replaced_repeats']} repeats on the grid of 1/1000 are replaced, the batch ranked: "
         lines[-1] += f"{r['seconds_of_repeats_and_ranks']:.0f} s more, a(X) = {r['value_without_repeats']:.1f}."
     return "\n".join(lines) + "\n"
 
