@@ -20,7 +20,7 @@ from .inducing import select_inducing_points
 from .kernels import PRIORS
 from .learned_noise import learn_noise
 from .love import LoveOptions, love_posterior
-from .observations import Observations, merge_replicates
+from .observations import Observations, draw_inputs, merge_replicates
 from .rank import free_memory
 from .recipes import Exact, Love, Recipe, Sparse
 from .reference import sparse_gain_error
@@ -91,8 +91,8 @@ def fit(
         priors: of the hyperparameters, "botorch" (today's defaults) or "paper" (those of the BEEBO paper).
         warm_start: an earlier surrogate over the same columns, whose hyperparameters the fit starts from.
         maxiter: limit of L-BFGS iterations.
-        fit_rows: at most so many distinct inputs, drawn at random, are used for the hyperparameters (SGPR and SVGP
-            start from what these give and go on with all rows); the posterior always uses all.
+        fit_rows: at most so many distinct inputs, those of random measurements, are used for the hyperparameters
+            (SGPR and SVGP start from what these give and go on with all rows); the posterior always uses all.
         approximation: rank, inducing points and epochs of the approximate kinds.
         seed: of all that is drawn.
 
@@ -112,7 +112,7 @@ def fit(
         _check_warm_start(warm_start, table, encoder, priors)
         gp.load_state_dict(warm_start.gp.state_dict())
     generator = torch.Generator().manual_seed(seed)
-    some = data.take(torch.randperm(len(data), generator=generator)[:fit_rows].sort().values)
+    some = data.take(draw_inputs(data.count, fit_rows, generator))
     with track(None, "fitting the surrogate") as bar:
         fresh = None if warm_start is None else new_gp(encoder, priors)
         report = find_hyperparameters(gp, some, maxiter, bar.update, fresh)

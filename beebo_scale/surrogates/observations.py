@@ -43,6 +43,25 @@ class Observations:
         return {field.name: getattr(self, field.name) for field in fields(self)}
 
 
+def draw_inputs(count: Tensor, size: int, generator: torch.Generator) -> Tensor:
+    """Distinct inputs, `size` at most, as they first appear among measurements in random order; sorted.
+
+    An input measured often is likelier to be drawn: most of what is known of the noise is in the scatter there.
+
+    Args:
+        count: n measurements of each input.
+        size: number of inputs.
+        generator: of the order, on the CPU.
+
+    Returns:
+        Their numbers.
+    """
+    inputs = torch.arange(len(count)).repeat_interleave(count.long().cpu())  # one for each measurement
+    inputs = inputs[torch.randperm(len(inputs), generator=generator)]
+    first = torch.full((len(count),), len(inputs)).scatter_reduce(0, inputs, torch.arange(len(inputs)), "amin")
+    return first.argsort()[:size].sort().values
+
+
 def merge_replicates(X: Tensor, y: Tensor, noise: Tensor | None = None) -> Observations:
     """Merge rows with identical inputs.
 

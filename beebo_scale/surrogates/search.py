@@ -19,7 +19,7 @@ from torch import Tensor
 
 from ..errors import InputError
 from .gp import FitReport, GaussianProcess, fit_hyperparameters, log_marginal_likelihood
-from .observations import Observations
+from .observations import Observations, draw_inputs
 from .stationary import SmoothnessKernel
 
 COARSE = 1000  # rows of the first fit, where there are at least twice as many
@@ -52,7 +52,9 @@ def find_hyperparameters(
     Raises:
         InputError: no start leads to a finite likelihood.
     """
-    part = data.take(_some_rows(len(data))) if len(data) >= 2 * COARSE else data
+    part = data
+    if len(data) >= 2 * COARSE:
+        part = data.take(draw_inputs(data.count, COARSE, torch.Generator().manual_seed(0)))
     ends: list[tuple[float, State, FitReport]] = []
     starts = 0
     for start in _starts(gp, fresh):
@@ -96,11 +98,6 @@ def _on_bounds(name: str, p: Tensor, lower: float | None, upper: float | None) -
             if count:
                 of = f"{count} of {p.numel()} {name}" if p.numel() > 1 else name
                 yield f"{of} at the {side} limit {bound:g}"
-
-
-def _some_rows(n: int) -> Tensor:
-    """COARSE rows of n, the same ones each time."""
-    return torch.randperm(n, generator=torch.Generator().manual_seed(0))[:COARSE].sort().values
 
 
 def _starts(gp: GaussianProcess, fresh: GaussianProcess | None) -> Iterator[State]:

@@ -1,13 +1,15 @@
 import math
 
+import pandas as pd
 import pytest
 import torch
 from gpytorch.kernels import MaternKernel, ScaleKernel
 from hypothesis import given
 from hypothesis import strategies as st
 
+import beebo_scale as bs
 from beebo_scale.surrogates.gp import GaussianProcess, exact_posterior, log_marginal_likelihood
-from beebo_scale.surrogates.observations import merge_replicates
+from beebo_scale.surrogates.observations import draw_inputs, merge_replicates
 from tests.helpers import LAWS, close, condition, matern52, normal, uniform
 
 ROWS = [0, 3, 0, 1, 2, 3, 3, 4, 0, 5]  # which of six inputs each measurement is of
@@ -196,3 +198,31 @@ def test_learned_noise_has_the_likelihood_of_all_rows():
         merged = float(log_marginal_likelihood(gp, merge_replicates(X, y)))
         assert merged == pytest.approx(float(all_rows(gp, X, y)), rel=1e-10)
     assert math.isfinite(merged)
+
+
+def test_single_measurements_are_drawn_as_they_come():
+    rows = draw_inputs(torch.ones(50), 10, torch.Generator().manual_seed(3))
+    expected = torch.randperm(50, generator=torch.Generator().manual_seed(3))[:10].sort().values
+    assert torch.equal(rows, expected)
+    assert torch.equal(draw_inputs(torch.ones(5), 10, torch.Generator()), torch.arange(5))
+
+
+def test_inputs_are_drawn_by_how_often_they_were_measured():
+    count = torch.tensor([1.0, 1.0, 100.0, 1.0, 50.0, *[1.0] * 45])
+    drawn = [draw_inputs(count, 5, torch.Generator().manual_seed(seed)) for seed in range(40)]
+    assert all(len(set(rows.tolist())) == 5 for rows in drawn)
+    assert sum(2 in rows for rows in drawn) >= 38
+    assert sum(4 in rows for rows in drawn) >= 34
+    assert sum(0 in rows for rows in drawn) < 20
+
+
+def test_the_noise_of_a_few_inputs_measured_often_is_not_missed():
+    """Nearly all repeats are of two inputs, with a noise far above what the single rows would suggest."""
+    X = torch.linspace(0, 1, 120, dtype=torch.float64).unsqueeze(-1)
+    again = X[[30, 90]].repeat_interleave(150, 0)
+    X = torch.cat([X, again])
+    y = torch.sin(6 * X[:, 0]) + 0.01 * normal(len(X))
+    y[120:] += 0.3 * normal(300, seed=1)
+    table = bs.read_table(pd.DataFrame({"x": X[:, 0].numpy(), "y": y.numpy()}), "y", {"x": "continuous"})
+    few, whole = (bs.fit(table, fit_rows=rows).summary()["noise_std"] for rows in (40, 1000))
+    assert few == pytest.approx(whole, rel=0.25)
