@@ -25,7 +25,7 @@ import sys
 import tempfile
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -44,6 +44,7 @@ RESULTS = Path(__file__).parent / "results" / "benchmark_stream.json"
 D, CENTERS, MEASURED, CHUNK = 10, 512, 4000, 1024
 NAMES = [f"x{i}" for i in range(D)]
 TEMPERATURES = (0.05, 0.5, 5.0)
+KEYS = ("threads", "rows", "temperature", "q", "acquisition")  # what tells rows of one part apart
 BARS = {"seconds": 75.0, "gigabytes": 2.0, "times_bare": 2.0, "lazy": 3.0, "botorch": 150.0, "q10000_gigabytes": 8.0}
 
 
@@ -76,6 +77,9 @@ def write_library(folder: Path, rows: int) -> Path:
     assert writer is not None
     writer.close()
     return path
+
+
+Rows = Iterator[dict[str, Any]]
 
 
 # --- what is measured, each in a process of its own ------------------------------------------------------
@@ -205,10 +209,9 @@ def measure(task: str, folder: Path, threads: int, *arguments: Any) -> dict[str,
 # --- the parts -------------------------------------------------------------------------------------------
 
 
-def million(folder: Path, threads: int, rows: int = 1_000_000) -> list[dict[str, Any]]:
+def million(folder: Path, threads: int, rows: int = 1_000_000) -> Rows:
     write_library(folder, rows)
     plain = measure("bare", folder, threads, rows)
-    table = []
     for temperature in TEMPERATURES if rows == 1_000_000 else (0.5,):
         figures = measure("stream", folder, threads, rows, 384, temperature)
         del figures["rows_chosen"]
@@ -219,17 +222,15 @@ def million(folder: Path, threads: int, rows: int = 1_000_000) -> list[dict[str,
         scale = rows / 1_000_000
         good = figures["seconds"] < BARS["seconds"] * scale and figures["gigabytes"] < BARS["gigabytes"]
         good = good and ratios["times_bare_2"] < BARS["times_bare"]
-        table.append({"rows": rows, "temperature": temperature, **figures, **plain, **ratios, "passes_bars": good})
-    return table
+        yield {"rows": rows, "temperature": temperature, **plain, **figures, **ratios, "passes_bars": good}
 
 
-def ten_million(folder: Path, threads: int) -> list[dict[str, Any]]:
+def ten_million(folder: Path, threads: int) -> Rows:
     return million(folder, threads, 10_000_000)
 
 
-def against_full(folder: Path, threads: int) -> list[dict[str, Any]]:
+def against_full(folder: Path, threads: int) -> Rows:
     write_library(folder, 100_000)
-    table = []
     for temperature in TEMPERATURES:
         lazy = measure("stream", folder, threads, 100_000, 384, temperature)
         plain = measure("full", folder, threads, 100_000, 384, temperature)
@@ -237,30 +238,27 @@ def against_full(folder: Path, threads: int) -> list[dict[str, Any]]:
         ratio = plain["seconds"] / lazy["seconds"]
         row = {"temperature": temperature, "seconds": lazy["seconds"], "full_seconds": plain["seconds"], "ratio": ratio}
         row |= {"same_batch": same, "shortlist": lazy["shortlist"], "certified": lazy["certified"]}
-        table.append(row | {"passes_bars": same and ratio >= BARS["lazy"]})
-    return table
+        yield row | {"passes_bars": same and ratio >= BARS["lazy"]}
 
 
-def against_botorch(folder: Path, threads: int) -> list[dict[str, Any]]:
-    table = []
+def against_botorch(folder: Path, threads: int) -> Rows:
     for q in (4, 8, 16):
         ours = measure("botorch", folder, threads, "beebo", q)
         for name in ("qLogEI", "qUCB"):
             seconds = measure("botorch", folder, threads, name, q)["seconds"]
             row = {"q": q, "acquisition": name, "seconds": ours["seconds"], "botorch_seconds": seconds}
             row |= {"ratio": seconds / ours["seconds"], "certified": ours["certified"]}
-            table.append(row | {"passes_bars": row["ratio"] >= BARS["botorch"] if q == 16 else None})
-    return table
+            yield row | {"passes_bars": row["ratio"] >= BARS["botorch"] if q == 16 else None}
 
 
-def ten_thousand_points(folder: Path, threads: int) -> list[dict[str, Any]]:
+def ten_thousand_points(folder: Path, threads: int) -> Rows:
     write_library(folder, 1_000_000)
     figures = measure("stream", folder, threads, 1_000_000, 10_000, 0.5)
     del figures["rows_chosen"]
-    return [{"rows": 1_000_000, "q": 10_000, **figures, "passes_bars": figures["gigabytes"] < BARS["q10000_gigabytes"]}]
+    yield {"rows": 1_000_000, "q": 10_000, **figures, "passes_bars": figures["gigabytes"] < BARS["q10000_gigabytes"]}
 
 
-PARTS: dict[str, tuple[str, Callable[[Path, int], list[dict[str, Any]]]]] = {
+PARTS: dict[str, tuple[str, Callable[[Path, int], Rows]]] = {
     "a": ("1,000,000 rows, d = 10, 512 centers, q = 384", million),
     "b": ("10,000,000 rows", ten_million),
     "c": ("100,000 rows: full greedy", against_full),
@@ -269,11 +267,11 @@ PARTS: dict[str, tuple[str, Callable[[Path, int], list[dict[str, Any]]]]] = {
 }
 
 
-def record(part: str, threads: int, table: list[dict[str, Any]]) -> None:
-    """Replace the rows of one part and number of threads, keep the others, write both files."""
+def record(part: str, row: dict[str, Any]) -> None:
+    """Replace the row with the same key, keep the others, write both files."""
     content = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
-    kept = [row for row in content.get(part, []) if row["threads"] != threads]
-    content[part] = sorted(kept + [{"threads": threads, **row} for row in table], key=lambda row: row["threads"])
+    kept = [other for other in content.get(part, []) if any(other.get(key) != row.get(key) for key in KEYS)]
+    content[part] = sorted([*kept, row], key=lambda row: [row.get(key) or 0 for key in KEYS[:-1]])
     content["machine"] = platform.processor() or platform.machine()
     RESULTS.write_text(json.dumps(content, indent=1) + "\n")
     lines = ["# Choice from a library on disk", ""]
@@ -309,7 +307,8 @@ def main() -> None:
         with tempfile.TemporaryDirectory() as folder:
             if part != "d":
                 fit_surrogate(Path(folder))
-            record(part, options.threads, PARTS[part][1](Path(folder), options.threads))
+            for row in PARTS[part][1](Path(folder), options.threads):
+                record(part, {"threads": options.threads, **row})
 
 
 if __name__ == "__main__":
