@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from argparse import ArgumentTypeError
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from ..errors import InputError
@@ -32,22 +33,32 @@ class _TypeError(ArgumentTypeError, ValueError):
     """Both parsers, of the command line and of the configuration file, pass its text on."""
 
 
-def whole_number(value: Any) -> int:
-    """Type of an option: 96, also if written 96.0."""
-    try:
-        if isinstance(value, bool) or float(value) != int(float(value)):
-            raise ValueError
-        return int(value) if isinstance(value, str) and "." not in value and "e" not in value else int(float(value))
-    except (TypeError, ValueError, OverflowError):
-        raise _TypeError(f"{value!r} is not a whole number") from None
+@dataclass(frozen=True)
+class _Type:
+    """A type of options that the help calls by its name."""
+
+    name: str
+    parse: Callable[[Any], Any]
+
+    def __call__(self, value: Any) -> Any:
+        try:
+            return self.parse(value)
+        except (TypeError, ValueError, OverflowError):
+            raise _TypeError(f"{value!r} is not a {self.name}") from None
+
+    def __repr__(self) -> str:
+        return self.name
 
 
-def number(value: Any) -> float:
-    """Type of an option: 0.5, also inf and nan, which the command refuses with its reason."""
-    try:
-        return float(value)
-    except (TypeError, ValueError):
-        raise _TypeError(f"{value!r} is not a number") from None
+def _whole(value: Any) -> int:
+    """96, also if written 96.0."""
+    if isinstance(value, bool) or float(value) != int(float(value)):
+        raise ValueError
+    return int(value) if isinstance(value, str) and "." not in value and "e" not in value else int(float(value))
+
+
+whole_number = _Type("whole number", _whole)
+number = _Type("number", float)  # also inf and nan, which commands refuse with their reason
 
 
 def plain_words(message: str, arguments: Sequence[str], commands: Collection[str]) -> str:
