@@ -29,6 +29,9 @@ from .screening import plate_map as plate_map
 from .screening import read_library as read_library
 from .screening import read_table as read_table
 from .screening import robust_z as robust_z
+from .simulation import Landscape as Landscape
+from .simulation import TestFunction as TestFunction
+from .simulation import simulate as simulate
 from .surrogates import Approximation as Approximation
 from .surrogates import Surrogate as Surrogate
 from .surrogates import fit as fit

@@ -33,6 +33,8 @@ ALLOWED = {
     "proposal": {"acquisition", "energy", "temperature", "information", "bounds", "posterior", "roots"}
     | {"surrogates", "screening", *FOUNDATIONS},
     "campaign": {"acquisition", "energy", "proposal", "surrogates", "screening", *FOUNDATIONS},
+    "simulation": {"acquisition", "datasets", "energy", "posterior", "proposal", "screening", "surrogates"}
+    | {"temperature", *FOUNDATIONS},
     "report": {"surrogates", "screening", "training", "posterior", *FOUNDATIONS},
 }
 EVERYTHING = {"cli", "__init__", "__main__"}  # they put the parts together

@@ -1,0 +1,11 @@
+"""Closed loops on what is fully known: landscapes and test functions."""
+
+from .functions import TestFunction as TestFunction
+from .landscape import Landscape as Landscape
+from .results import Results as Results
+from .simulate import FUNCTION_STRATEGIES as FUNCTION_STRATEGIES
+from .simulate import LANDSCAPE_STRATEGIES as LANDSCAPE_STRATEGIES
+from .simulate import Options as Options
+from .simulate import simulate as simulate
+from .strategies import Fitting as Fitting
+from .strategies import Steps as Steps

@@ -1,0 +1,91 @@
+"""Batch acquisition functions of botorch over a cube: all q points move together, as in the paper's q-UCB.
+
+Only what one call of `optimize_acqf` does: point after point (GIBBON, Kriging believer and the like) takes too long
+at q = 100.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import torch
+from botorch.acquisition import qLogExpectedImprovement, qUpperConfidenceBound
+from botorch.models.model import Model
+from botorch.optim import optimize_acqf
+from botorch.posteriors import GPyTorchPosterior
+from botorch.sampling import SobolQMCNormalSampler
+from gpytorch.distributions import MultivariateNormal
+from torch import Tensor
+
+from ..errors import InputError
+from ..posterior import Posterior
+from ..proposal.settings import Box, settings_of
+from ..surrogates import Surrogate
+from .strategies import Learned, check_kappa
+from .world import Points, State
+
+SAMPLES = 128  # of the batch's values
+ITERATIONS = 200  # of L-BFGS-B, at most
+
+
+@dataclass(frozen=True)
+class MonteCarlo(Learned):
+    """q-UCB or q-LogEI of the same surrogate that BEEBO has.
+
+    Attributes:
+        acquisition: which of the two.
+        kappa: of q-UCB.
+        restarts: batches that are moved.
+        raw_samples: Sobol batches that the restarts are drawn from.
+    """
+
+    acquisition: Literal["ucb", "log-ei"] = "ucb"
+    kappa: float = 4.0
+    restarts: int = 4
+    raw_samples: int = 64
+
+    def __post_init__(self) -> None:
+        check_kappa(self.kappa)
+        if self.restarts < 1:
+            raise InputError(f"restarts = {self.restarts}: give 1 or more")
+
+    def choose(self, state: State, model: Surrogate) -> Points:
+        """The best batch of `optimize_acqf`; botorch's starts come from torch's global generator."""
+        settings = settings_of(model.encoder, Box(state.world.offer(state.points, state.run_seed)["bounds"]))
+        X, _ = optimize_acqf(
+            self._acquisition(model, state),
+            settings.space.bounds,
+            q=state.q,
+            num_restarts=self.restarts,
+            raw_samples=max(self.raw_samples, self.restarts),
+            options={"maxiter": ITERATIONS, "init_batch_limit": 16, "batch_limit": self.restarts, "seed": state.seed},
+        )
+        return state.world.chosen(settings.frame(X))
+
+    def _acquisition(self, model: Surrogate, state: State) -> Any:
+        wrapped = PosteriorModel(model.posterior())
+        sampler = SobolQMCNormalSampler(torch.Size([SAMPLES]), seed=state.seed)
+        if self.acquisition == "ucb":
+            return qUpperConfidenceBound(wrapped, beta=self.kappa, sampler=sampler)
+        return qLogExpectedImprovement(wrapped, best_f=float(model.data.y.max()), sampler=sampler)
+
+
+class PosteriorModel(Model):
+    """Our posterior as a botorch model."""
+
+    num_outputs = 1
+
+    def __init__(self, posterior: Posterior) -> None:
+        super().__init__()
+        self.of = posterior
+
+    @property
+    def batch_shape(self) -> torch.Size:
+        """One model."""
+        return torch.Size()
+
+    def posterior(self, X: Tensor, *args: Any, **kwargs: Any) -> GPyTorchPosterior:
+        """The noise-free target at ... q x d points."""
+        mean, C = self.of.mean_and_covar(X)
+        return GPyTorchPosterior(MultivariateNormal(mean, C))

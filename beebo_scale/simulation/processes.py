@@ -1,0 +1,106 @@
+"""Runs shared out among processes."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from multiprocessing.connection import Connection, wait
+from typing import Any
+
+import torch
+
+from ..errors import InputError
+from .loop import Run, run_loop
+
+
+def run_all(runs: Sequence[Run], base: str, processes: int, on_round: Callable[[], object]) -> None:
+    """Do all runs; with one process here, else in so many new ones, each with a run of its own at a time.
+
+    Args:
+        runs: all with the same number of threads.
+        base: the folder of all runs.
+        processes: how many.
+        on_round: called after every round of any run.
+
+    Raises:
+        InputError: of a run; the others are stopped and can go on later.
+        RuntimeError: a process ended without a word, such as for lack of memory.
+    """
+    if processes == 1:
+        with _threads(runs[0].threads):
+            for run in runs:
+                run_loop(run, base, on_round)
+        return
+    context = multiprocessing.get_context("spawn")  # a fork would share the locks of torch's threads
+    waiting, busy, started = list(reversed(runs)), set(), []
+    try:
+        for _ in range(min(processes, len(runs))):
+            here, there = context.Pipe()
+            process = context.Process(target=_serve, args=(there, base, runs[0].threads), daemon=True)
+            process.start()
+            there.close()  # so that the end of the process is the end of the pipe
+            started.append(process)
+            here.send(waiting.pop())
+            busy.add(here)
+        while busy:
+            for pipe in wait(list(busy)):
+                assert isinstance(pipe, Connection)
+                if _heard(pipe, on_round):
+                    if waiting:
+                        pipe.send(waiting.pop())
+                    else:
+                        pipe.send(None)
+                        busy.remove(pipe)
+    finally:
+        for process in started:
+            if busy:
+                process.terminate()
+            process.join()
+
+
+def _heard(pipe: Connection, on_round: Callable[[], object]) -> bool:
+    """Take one message; whether it says that a run is finished."""
+    try:
+        what, text = pipe.recv()
+    except EOFError:
+        raise RuntimeError("a process of the simulation ended without a word; is the memory too small?") from None
+    if what == "refused":
+        raise InputError(text)
+    if what == "round":
+        on_round()
+    return bool(what == "finished")
+
+
+def _serve(pipe: Connection, base: str, threads: int) -> None:
+    """Body of a process: runs come, and words about them go."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent ends its processes
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+    torch.set_num_threads(threads)
+    while (run := pipe.recv()) is not None:
+        try:
+            run_loop(run, base, lambda: pipe.send(("round", "")))
+        except InputError as error:
+            pipe.send(("refused", str(error)))
+            return
+        pipe.send(("finished", ""))
+
+
+def _end_with_parent() -> None:
+    """A run whose parent was killed would keep its folder locked."""
+    parent: Any = multiprocessing.parent_process()
+    parent.join()
+    os._exit(1)
+
+
+@contextmanager
+def _threads(count: int) -> Iterator[None]:
+    before = torch.get_num_threads()
+    torch.set_num_threads(count)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)

@@ -1,0 +1,210 @@
+"""Ways to choose the next batch: BEEBO, and what it has to beat."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ..acquisition import check_temperature
+from ..energy import Energy, MeanEnergy
+from ..errors import InputError
+from ..posterior import Posterior
+from ..proposal import BoxSearch, propose
+from ..surrogates import Surrogate, fit
+from ..temperature import Constant, Schedule
+from .world import Candidates, Points, State
+
+JITTER = 1e-8  # of the prior variance: standard deviations of samples are off by 1e-4 of the prior's, at most
+OPTIMISM = 3.0  # standard deviations
+POOL = 4000  # candidates of a joint sample
+
+
+@dataclass(frozen=True)
+class Fitting:
+    """How the surrogate of each round is fitted; see `fit`.
+
+    Attributes:
+        kind: of the surrogate.
+        transform: of the target.
+        priors: of the hyperparameters.
+        iterations: limit of L-BFGS.
+        warm: start from the hyperparameters of the round before.
+    """
+
+    kind: str = "exact"
+    transform: str = "auto"
+    priors: str = "botorch"
+    iterations: int = 100
+    warm: bool = True
+
+    def __call__(self, state: State) -> Surrogate:
+        """The surrogate of what was measured."""
+        return fit(
+            state.table(),
+            self.kind,
+            transform=self.transform,
+            priors=self.priors,
+            warm_start=state.warm if self.warm else None,
+            maxiter=self.iterations,
+            seed=state.seed,
+        )
+
+
+@dataclass(frozen=True)
+class Steps:
+    """T' of each round, written out; the last one also serves the rounds beyond. A schedule of `temperature.py`."""
+
+    temperatures: tuple[float, ...]
+
+    def __post_init__(self) -> None:
+        if not self.temperatures:
+            raise InputError("give at least one temperature T'")
+        for temperature in self.temperatures:
+            check_temperature(temperature)
+
+    def __call__(self, round: int, rounds: int) -> float:
+        """T' of a round."""
+        return self.temperatures[min(round, len(self.temperatures) - 1)]
+
+
+@dataclass(frozen=True)
+class Random:
+    """Points at random: rows of a landscape, Sobol points of a cube."""
+
+    def fit(self, state: State) -> None:
+        """Nothing to learn."""
+
+    def choose(self, state: State, model: None) -> Points:
+        """See `World.draw`."""
+        return state.world.draw(state.q, state.points, state.seed)
+
+
+@dataclass(frozen=True)
+class Learned:
+    """What all strategies have in common that learn a Gaussian process."""
+
+    fitting: Fitting = field(default_factory=Fitting)
+
+    def fit(self, state: State) -> Surrogate:
+        """The surrogate of all measured points."""
+        return self.fitting(state)
+
+
+@dataclass(frozen=True)
+class Greedy(Learned):
+    """The q candidates with the best mean."""
+
+    def choose(self, state: State, model: Surrogate) -> Points:
+        """Best first."""
+        candidates, posterior = _candidates(state, model), model.posterior()
+        return candidates.points[best(candidates.map(lambda X: state.sign * posterior.mean(X)), state.q).numpy()]
+
+
+@dataclass(frozen=True)
+class UpperConfidence(Learned):
+    """The q candidates with the largest mean + sqrt(kappa) std; it does not see that they may be alike."""
+
+    kappa: float = 4.0
+
+    def __post_init__(self) -> None:
+        check_kappa(self.kappa)
+
+    def choose(self, state: State, model: Surrogate) -> Points:
+        """Best first."""
+        candidates, width = _candidates(state, model), math.sqrt(self.kappa)
+        score = candidates.map(lambda X: optimistic(model.posterior(), X, state.sign, width))
+        return candidates.points[best(score, state.q).numpy()]
+
+
+@dataclass(frozen=True)
+class Thompson(Learned):
+    """Each of q joint samples of the posterior picks its best candidate that is not picked yet.
+
+    A joint sample of p candidates costs p^3 / 3, so the samples are of the `pool` (at least 2 q) candidates with the
+    largest mean + 3 std, and exact where there are no more than these: the others hardly ever win a sample. (A random
+    part of a library would cap the recall of its best rows at the size of that part.) A cube is Sobol points here.
+    """
+
+    pool: int = POOL
+
+    def choose(self, state: State, model: Surrogate) -> Points:
+        """One point for each sample."""
+        pool, posterior = max(self.pool, 2 * state.q), model.posterior()
+        candidates = state.world.candidates(model.encoder, state.points, state.run_seed, pool)
+        hopeful = best(candidates.map(lambda X: optimistic(posterior, X, state.sign, OPTIMISM)), pool)
+        candidates = candidates.take(hopeful)
+        samples = joint_samples(posterior, candidates.X, state.q, torch.Generator().manual_seed(state.seed))
+        return candidates.points[winners(state.sign * samples).numpy()]
+
+
+@dataclass(frozen=True)
+class Beebo(Learned):
+    """BEEBO by `propose`; the mean energy is meanBEEBO, the softmax energy maxBEEBO.
+
+    Attributes:
+        schedule: T' by round.
+        energy: of a batch.
+        search: how hard to search a cube.
+    """
+
+    schedule: Schedule = field(default_factory=lambda: Constant(0.5))
+    energy: Energy = field(default_factory=MeanEnergy)
+    search: BoxSearch = field(default_factory=BoxSearch)
+
+    def choose(self, state: State, model: Surrogate) -> Points:
+        """The batch of `propose`."""
+        batch = propose(
+            model,
+            state.q,
+            **state.world.offer(state.points, state.run_seed),
+            temperature=self.schedule(state.round, state.rounds),
+            maximize=state.world.maximize,
+            energy=self.energy,
+            search=self.search,
+            seed=state.seed,
+        )
+        return state.world.chosen(batch.frame)
+
+
+def check_kappa(kappa: float) -> None:
+    """Refuse what has no square root."""
+    if not (math.isfinite(kappa) and kappa >= 0):
+        raise InputError(f"kappa = {kappa}: give a finite number, 0 or more")
+
+
+def optimistic(posterior: Posterior, X: Tensor, sign: float, width: float) -> Tensor:
+    """Mean (of what is to become large) + width times standard deviation, p x d -> p."""
+    mean, variance = posterior.mean_and_variance(X)
+    return sign * mean + width * variance.sqrt()
+
+
+def best(score: Tensor, q: int) -> Tensor:
+    """The places of the q largest of p scores, largest first; of equals the first."""
+    return score.argsort(descending=True, stable=True)[:q]
+
+
+def joint_samples(posterior: Posterior, X: Tensor, count: int, generator: torch.Generator) -> Tensor:
+    """Samples of the noise-free target at p points, p x d -> p x count, in the units of the posterior."""
+    with torch.no_grad():
+        mean, C = posterior.mean_and_covar(X)
+        C.diagonal().add_(JITTER * posterior.amplitude)  # rounding leaves alike points below zero
+        L = torch.linalg.cholesky(C)
+        return mean.unsqueeze(-1) + L @ torch.randn(len(X), count, generator=generator, dtype=X.dtype)
+
+
+def winners(samples: Tensor) -> Tensor:
+    """For each column in turn the place of its largest number among the rows that are not taken, p x q -> q."""
+    picked = np.empty(samples.shape[1], dtype=np.int64)
+    free = samples.clone()
+    for j in range(samples.shape[1]):
+        picked[j] = int(free[:, j].argmax())
+        free[picked[j]] = -math.inf
+    return torch.from_numpy(picked)
+
+
+def _candidates(state: State, model: Surrogate) -> Candidates:
+    return state.world.candidates(model.encoder, state.points, state.run_seed, POOL)

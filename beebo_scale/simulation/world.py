@@ -1,0 +1,194 @@
+"""What a closed loop asks of a world that can be measured, and what a strategy is told.
+
+Points are an array with one experiment in each row: row numbers of a landscape (n), or inputs of a function (n x d).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from ..screening import Encoder, Table
+from ..screening.packing import Packing
+from ..surrogates import Surrogate
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+Points = NDArray[Any]
+CHUNK = 2048  # candidates that are unpacked together
+
+
+@dataclass(frozen=True)
+class Yardstick:
+    """What results are measured by, in the target's own units.
+
+    Attributes:
+        best: the best that there is.
+        floor: best-so-far is 0 here and 1 at `best`.
+        typical: mean of points drawn at random.
+        top: number of best rows whose recall counts; 0 where points are not counted.
+        threshold: the value that all of these reach.
+    """
+
+    best: float
+    floor: float
+    typical: float
+    top: int = 0
+    threshold: float = float("nan")
+
+
+@dataclass(frozen=True, eq=False)
+class Candidates:
+    """Encoded points in few bytes, unpacked where they are needed.
+
+    Attributes:
+        points: n (x d), as the world has them.
+        rows: n x bytes uint8.
+        packing: of the rows.
+    """
+
+    points: Points
+    rows: Tensor
+    packing: Packing
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def take(self, some: Tensor) -> Candidates:
+        """Some of them, in the order given."""
+        return Candidates(self.points[some.numpy()], self.rows[some], self.packing)
+
+    @property
+    def X(self) -> Tensor:
+        """All of them, n x d."""
+        return self.packing.unpack(self.rows)
+
+    def map(self, function: Callable[[Tensor], Tensor]) -> Tensor:
+        """A function of encoded points (p x d -> p ...) of all of them, chunk by chunk."""
+        with torch.no_grad():
+            return torch.cat([function(self.packing.unpack(rows)) for rows in self.rows.split(CHUNK)])
+
+
+class World(Protocol):
+    """Something that can be measured, and of which the truth is known."""
+
+    @property
+    def maximize(self) -> bool:
+        """False if small values are good."""
+        ...
+
+    @property
+    def title(self) -> str:
+        """What is measured, in a few words."""
+        ...
+
+    def identity(self) -> dict[str, Any]:
+        """All that decides what is measured, in plain types."""
+        ...
+
+    def check(self, count: int) -> None:
+        """Refuse a loop that measures more points than there are.
+
+        Raises:
+            InputError: there are fewer.
+        """
+        ...
+
+    def start(self, count: int, seed: int) -> Points:
+        """The points that are measured before any choice."""
+        ...
+
+    def draw(self, count: int, taken: Points, seed: int) -> Points:
+        """Points at random, none of those taken."""
+        ...
+
+    def measure(self, points: Points, seed: int) -> NDArray[np.float64]:
+        """One value for each point, with noise where there is some."""
+        ...
+
+    def truth(self, points: Points) -> NDArray[np.float64]:
+        """The same without noise."""
+        ...
+
+    def table(self, points: Points, values: NDArray[np.float64]) -> Table:
+        """Measured points as a surrogate takes them."""
+        ...
+
+    def candidates(self, encoder: Encoder, taken: Points, seed: int, count: int) -> Candidates:
+        """Points to choose from: all that are not taken, or `count` where there is no end of them."""
+        ...
+
+    def offer(self, taken: Points, seed: int) -> dict[str, Any]:
+        """The same as `propose` takes it: its argument `library` or `bounds`."""
+        ...
+
+    def chosen(self, frame: pd.DataFrame) -> Points:
+        """The points of a batch of `propose`."""
+        ...
+
+    def written(self, points: Points, values: NDArray[np.float64]) -> pd.DataFrame:
+        """Points for a reader: the value is the last column."""
+        ...
+
+    def parsed(self, frame: pd.DataFrame) -> tuple[Points, NDArray[np.float64]]:
+        """Inverse of `written`."""
+        ...
+
+    def yardstick(self, start: Points) -> Yardstick:
+        """What the results of a loop with this start are measured by."""
+        ...
+
+
+@dataclass(frozen=True, eq=False)
+class State:
+    """What a strategy knows when it chooses a batch.
+
+    Attributes:
+        world: where to choose.
+        points: measured so far, n (x d).
+        values: their values, n.
+        q: batch size.
+        round: 0, ..., rounds - 1.
+        rounds: how many batches are chosen in all.
+        seed: of this round.
+        run_seed: of the run.
+        warm: the surrogate of the last round, if there was one.
+    """
+
+    world: World
+    points: Points
+    values: NDArray[np.float64]
+    q: int
+    round: int
+    rounds: int
+    seed: int
+    run_seed: int
+    warm: Surrogate | None = None
+
+    @property
+    def sign(self) -> float:
+        """-1 where small values are good."""
+        return 1.0 if self.world.maximize else -1.0
+
+    def table(self) -> Table:
+        """What was measured."""
+        return self.world.table(self.points, self.values)
+
+
+class Strategy(Protocol):
+    """A way to choose batches; a frozen dataclass, so that a run folder can say which it is of."""
+
+    def fit(self, state: State) -> Any:
+        """What the choice is made by; a `Surrogate` is handed to the next round as `warm`."""
+        ...
+
+    def choose(self, state: State, model: Any) -> Points:
+        """The next q points."""
+        ...
