@@ -37,4 +37,6 @@ from .surrogates import Surrogate as Surrogate
 from .surrogates import fit as fit
 from .surrogates import load_surrogate as load_surrogate
 from .surrogates import posterior_of as posterior_of
-from .version import VERSION as __version__
+from .version import VERSION
+
+__version__ = VERSION

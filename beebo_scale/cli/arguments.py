@@ -17,7 +17,7 @@ PLAIN_WORDS = (  # applied in order
     (r'expected "command" to be one of \{(.*)\}, but it was not provided\.', r"give a command: \1"),
     (r"the following arguments are required:", r"missing options:"),
     (r"missing options: campaign\.\w+\.folder", r"give the campaign's FOLDER"),
-    (r"\b(?:suggest|propose|campaign\.\w+)\.(\w+)", r"--\1"),
+    (r"\b(?:suggest|propose|simulate|campaign\.\w+)\.(\w+)", r"--\1"),
     (r"unrecognized arguments:", r"not understood:"),
     (r"Subcommand '(\w+)' does not accept option '(.*)'", r"\1 has no option '\2'"),
     (r'Parser key "(\w+)":\s*', r"\1: "),

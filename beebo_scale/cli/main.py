@@ -12,10 +12,10 @@ from collections.abc import Sequence
 from jsonargparse import ArgumentError, ArgumentParser, Namespace
 
 from ..errors import InputError, WorkerError
-from . import campaign, propose, report, suggest
+from . import campaign, propose, report, simulate, suggest
 from .arguments import plain_words
 
-COMMANDS = {"suggest": suggest, "propose": propose, "campaign": campaign, "report": report}
+COMMANDS = {"suggest": suggest, "propose": propose, "campaign": campaign, "simulate": simulate, "report": report}
 TRAINING = {  # Lightning's commands, which have a parser of their own
     "fit": "Train a surrogate from a screening file, with checkpoints and learning curves.",
     "validate": "Judge a checkpoint on the validation rows.",

@@ -41,7 +41,8 @@ def run_all(runs: Sequence[Run], base: str, processes: int, on_round: Callable[[
         for _ in range(min(processes, len(runs))):
             here, there = context.Pipe()
             process = context.Process(target=_serve, args=(there, base, runs[0].threads), daemon=True)
-            process.start()
+            with _deaf_children():
+                process.start()
             there.close()  # so that the end of the process is the end of the pipe
             started.append(process)
             here.send(waiting.pop())
@@ -77,7 +78,6 @@ def _heard(pipe: Connection, on_round: Callable[[], object]) -> bool:
 
 def _serve(pipe: Connection, base: str, threads: int) -> None:
     """Body of a process: runs come, and words about them go."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent ends its processes
     threading.Thread(target=_end_with_parent, daemon=True).start()
     torch.set_num_threads(threads)
     while (run := pipe.recv()) is not None:
@@ -94,6 +94,16 @@ def _end_with_parent() -> None:
     parent: Any = multiprocessing.parent_process()
     parent.join()
     os._exit(1)
+
+
+@contextmanager
+def _deaf_children() -> Iterator[None]:
+    """Processes started in here do not hear an interrupt from the keyboard: their parent does, and ends them."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 @contextmanager
