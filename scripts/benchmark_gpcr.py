@@ -1,6 +1,6 @@
 """A real primary screen from raw file to checkpoint: 325,567 molecules, SVGP with a Tanimoto kernel.
 
-    python scripts/benchmark_gpcr.py --data GPCR.csv.xz [--threads 2] [--epochs 5] [--inducing 1024]
+    python scripts/benchmark_gpcr.py --data GPCR.csv.xz [--threads 2] [--epochs 3] [--inducing 512]
 
 The file (PubChem, a GPCR screen) has the columns SMILES, Score (the target, % activity) and Primary (called a hit or
 not). Runs `beebo-scale fit` and `predict` as a modeller would, with a random 10 % of the rows for validation and 10 %
@@ -51,7 +51,16 @@ def enrichment(score: np.ndarray, hit: np.ndarray, share: float) -> float:
 def measure(file: str, run: Path, threads: int, epochs: int, inducing: int) -> dict:
     common = ["--data.file", file, "--data.target", "Score", "--data.features.SMILES", "smiles"]
     common += ["--data.batch_size", "4096", "--trainer.default_root_dir", str(run), "--trainer.accelerator", "cpu"]
-    model = ["--model.inducing_points", str(inducing), "--model.precision", "float32", "--model.fit_rows", "2000"]
+    model = [
+        "--model.inducing_points",
+        str(inducing),
+        "--model.precision",
+        "float32",
+        "--model.fit_rows",
+        "2000",
+        "--model.start_iterations",
+        "30",
+    ]
     options = ["--trainer.max_epochs", str(epochs), "--trainer.enable_progress_bar", "false"]
     fit_seconds, memory = timed(["fit", *common, *model, *options], threads)
     best = str(run / "best.ckpt")
@@ -120,8 +129,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", required=True)
     parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--epochs", type=int, default=5)
-    parser.add_argument("--inducing", type=int, default=1024)
+    parser.add_argument("--epochs", type=int, default=3)
+    parser.add_argument("--inducing", type=int, default=512)
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         found = measure(options.data, Path(folder), options.threads, options.epochs, options.inducing)
