@@ -60,12 +60,19 @@ def run(words: list[str], seconds: float | None = None) -> tuple[int, float]:
     """Exit code and duration; killed, with all its workers, after so many seconds."""
     start = time.monotonic()
     environment = os.environ | {"OMP_NUM_THREADS": "1"}
-    with subprocess.Popen(words, env=environment, start_new_session=True, stdout=subprocess.DEVNULL) as job:
+    with subprocess.Popen(words, env=environment, stdout=subprocess.DEVNULL) as job:
         try:
             job.wait(seconds)
         except subprocess.TimeoutExpired:
-            os.killpg(job.pid, signal.SIGKILL)
+            for pid in (*descendants(job.pid), job.pid):  # torchrun's workers would go on without it
+                os.kill(pid, signal.SIGKILL)
         return job.wait(), time.monotonic() - start
+
+
+def descendants(pid: int) -> list[int]:
+    """Processes that a process started, and those that they started."""
+    children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    return [one for child in children for one in (*descendants(int(child)), int(child))]
 
 
 def digest(path: Path) -> str:
