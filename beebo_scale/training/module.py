@@ -70,6 +70,7 @@ class SurrogateModule(pl.LightningModule):
         self.automatic_optimization = False
         self.options = Options(**{field.name: self.hparams[field.name] for field in fields(Options)})
         self.metrics = Metrics()
+        self._losses: list[Tensor] = []
         self._surrogate: Surrogate | None = None
         self._posterior: Posterior | None = None
 
@@ -141,9 +142,14 @@ class SurrogateModule(pl.LightningModule):
         if schedule is not None:
             schedule.step()  # type: ignore[union-attr]
         self._forget()
-        self.log("train_loss", loss, prog_bar=True, on_step=False, on_epoch=True, sync_dist=True, batch_size=1)
+        self._losses.append(loss)
         if self.full_batch and self.trainee.last.converged:
             self.trainer.should_stop = True
+
+    def on_train_epoch_end(self) -> None:
+        """Log the mean loss of the epoch: to log every step would cost more than Lightning does otherwise."""
+        self.log("train_loss", torch.stack(self._losses).mean(), prog_bar=True, sync_dist=True)
+        self._losses.clear()
 
     def _forget(self) -> None:
         self._surrogate = self._posterior = None
