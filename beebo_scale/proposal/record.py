@@ -22,10 +22,15 @@ def versions() -> dict[str, str]:
 
 
 def input_hashes(*sources: str) -> dict[str, str]:
-    """SHA-256 of every source that is a file (a table given as a DataFrame has none)."""
-    hashes = {}
-    for source in sources:
-        if Path(source).is_file():
-            with open(source, "rb") as file:
-                hashes[source] = hashlib.file_digest(file, "sha256").hexdigest()
-    return hashes
+    """SHA-256 of every source that is a file, or a folder of Parquet files (a table given as a DataFrame has none)."""
+    found = {source: Path(source) for source in sources if Path(source).exists()}
+    return {source: _digest(path) for source, path in found.items()}
+
+
+def _digest(path: Path) -> str:
+    """Of a file's content; of a folder, that of the names and digests of its files."""
+    if path.is_dir():
+        lines = [f"{file.name} {_digest(file)}\n" for file in sorted(path.glob("*.parquet"))]
+        return hashlib.sha256("".join(lines).encode()).hexdigest()
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
