@@ -3,7 +3,7 @@
     python scripts/gb1_closed_loop.py --seeds 20 --workers 2
 
 Runs every variant of VARIANTS with the public API (one thread a process) and writes
-scripts/results/gb1_closed_loop.json and .md, beside the figures of 49 published methods.
+scripts/results/gb1_closed_loop.json and .md (gb1_default with --default-only), beside the figures of 49 published methods.
 """
 
 from __future__ import annotations
@@ -131,7 +131,7 @@ def main() -> None:
             }
             results.append(result)
             print(variant.name, np.round(result["mean"], 3), f"+- {result['stderr']:.3f}", flush=True)
-    out = HERE / "results" / "gb1_closed_loop"
+    out = HERE / "results" / ("gb1_default" if options.default_only else "gb1_closed_loop")
     seconds = time.monotonic() - start
     out.with_suffix(".json").write_text(json.dumps({"seeds": options.seeds, "variants": results}, indent=1) + "\n")
     out.with_suffix(".md").write_text(report(results, seconds, options.seeds, options.workers))

@@ -21,7 +21,7 @@ from lightning.pytorch.loggers import CSVLogger
 from lightning.pytorch.utilities.exceptions import MisconfigurationException
 
 from ..errors import InputError
-from ..training.callbacks import AtomicCheckpointIO, PredictionWriter
+from ..training.callbacks import AtomicCheckpointIO, GainError, PredictionWriter
 from ..training.data import ScreeningDataModule
 from ..training.module import SurrogateModule
 from .arguments import plain_words
@@ -118,7 +118,7 @@ class Command(LightningCLI):
         trainer = super().instantiate_trainer(**kwargs, **_processes(options))
         # Lightning's own `save_last` leaves last.ckpt as it was where the monitored metric got no better.
         last = ModelCheckpoint(root, filename="last", enable_version_counter=False)
-        trainer.callbacks.append(last)  # type: ignore[attr-defined]
+        trainer.callbacks += [last, GainError()]  # type: ignore[attr-defined]
         return trainer
 
     def after_fit(self) -> None:

@@ -70,6 +70,9 @@ def _facts(run: Run) -> dict[str, Any]:
         facts["inducing points"] = summary["inducing_points"]
     if "rank" in summary:
         facts["rank"] = summary["rank"]
+    error = summary["information_gain_error"]
+    beside = summary.get("information_gain_error_beside") or "the exact posterior"
+    facts["error of the information gain"] = "not measured" if error is None else f"{error:+.2%} ({beside})"
     return facts | ({"warning": summary["warning"]} if summary.get("warning") else {})
 
 

@@ -167,7 +167,7 @@ def _exact(request: _Request) -> tuple[Recipe, FitReport]:
 
 def _love(request: _Request) -> tuple[Recipe, FitReport]:
     options = LoveOptions(rank=request.size.rank, seed=request.seed)
-    posterior, report = love_posterior(request.gp, request.data, options, continuous=_continuous(request.encoder))
+    posterior, report = love_posterior(request.gp, request.data, options, continuous=request.encoder.numbers())
     return Love(_root(posterior), posterior.weights, report), request.report
 
 
@@ -191,15 +191,9 @@ def _inducing_points(request: _Request) -> Tensor:
 
 
 def _sparse(request: _Request, posterior: Posterior) -> Sparse:
-    columns = _continuous(request.encoder)
+    columns = request.encoder.numbers()
     error, reference = sparse_gain_error(posterior, request.gp, request.data, columns, request.seed)
     return Sparse(posterior.centers, _root(posterior), posterior.weights, error, reference)
-
-
-def _continuous(encoder: Encoder) -> list[int]:
-    """Encoded columns that hold numbers of which any in between makes sense."""
-    slices, kinds = encoder.slices(), encoder.kinds
-    return [i for name, s in slices.items() if kinds[name] == "continuous" for i in range(s.start, s.stop)]
 
 
 def _root(posterior: Posterior) -> Tensor:

@@ -15,6 +15,8 @@ from lightning.pytorch.plugins.io import TorchCheckpointIO
 from ..screening import atomic_write, check_output
 from ..screening.batch import write_frame
 from ..screening.files import open_source
+from ..surrogates.judged import judged
+from ..surrogates.surrogate import FILE_KEY, surrogate_of
 from .data import ScreeningDataModule
 
 
@@ -40,6 +42,19 @@ class AtomicCheckpointIO(TorchCheckpointIO):
 
         Path(path).parent.mkdir(parents=True, exist_ok=True)
         atomic_write(path, write)
+
+
+class GainError(pl.Callback):
+    """When a fit has ended: how wrong the information gain of the best checkpoint is, put into the checkpoint."""
+
+    def on_fit_end(self, trainer: pl.Trainer, module: pl.LightningModule) -> None:
+        """Measure it once, on the first process."""
+        best: Any = trainer.checkpoint_callback
+        if not trainer.is_global_zero or best is None or not Path(best.best_model_path).is_file():
+            return
+        checkpoint = torch.load(best.best_model_path, map_location="cpu", weights_only=True)
+        checkpoint[FILE_KEY] = judged(surrogate_of(checkpoint[FILE_KEY])).to_dict()
+        AtomicCheckpointIO().save_checkpoint(checkpoint, best.best_model_path)
 
 
 class PredictionWriter(BasePredictionWriter):

@@ -20,9 +20,10 @@ from ..surrogates.gp import FitReport, GaussianProcess, fit_hyperparameters
 from ..surrogates.inducing import select_inducing_points
 from ..surrogates.learned_noise import learn_noise
 from ..surrogates.love import LoveOptions, love_posterior
-from ..surrogates.observations import Observations
+from ..surrogates.observations import Observations, draw_inputs
 from ..surrogates.packed import PackedObservations
 from ..surrogates.recipes import Exact, Love, Recipe, Sparse
+from ..surrogates.search import find_hyperparameters
 from ..surrogates.sgpr import fit_sgpr, sgpr_posterior
 from ..surrogates.surrogate import new_gp
 from ..surrogates.svgp import SETTLED, SVGP, WARM_STEPS, HyperAdam
@@ -91,7 +92,7 @@ def starting_point(kind: str, encoder: Encoder, data: PackedObservations, option
     gp, some = new_gp(encoder, options.priors), subset(data, options)
     start: dict[str, Any] = {"log_variance": None, "Z": None}
     if kind in ("svgp", "sgpr"):
-        fit_hyperparameters(gp, some, options.start_iterations)
+        find_hyperparameters(gp, some, options.start_iterations)
         pool = subset(data, options, max(20 * options.inducing_points, options.fit_rows)).X
         start["Z"] = select_inducing_points(gp.kernel, pool, options.inducing_points, options.seed)
     if data.noise is not None:
@@ -101,10 +102,9 @@ def starting_point(kind: str, encoder: Encoder, data: PackedObservations, option
 
 
 def subset(data: PackedObservations, options: Options, size: int | None = None) -> Observations:
-    """At most `fit_rows` (or `size`) rows, drawn at random, float64."""
+    """At most `fit_rows` (or `size`) inputs of random measurements, float64."""
     generator = torch.Generator().manual_seed(options.seed)
-    rows = torch.randperm(len(data), generator=generator)[: size or options.fit_rows].sort().values
-    return data.in_format(torch.float64).take(rows)
+    return data.in_format(torch.float64).take(draw_inputs(data.count, size or options.fit_rows, generator))
 
 
 class SvgpTrainee(nn.Module):
@@ -238,8 +238,7 @@ class FullTrainee(nn.Module):
             return Exact()
         if self.Z is not None:
             return sparse_recipe(sgpr_posterior(self.gp, self.Z, self.data))
-        slices, kinds = self.encoder.slices(), self.encoder.kinds
-        continuous = [i for name, s in slices.items() if kinds[name] == "continuous" for i in range(s.start, s.stop)]
+        continuous = self.encoder.numbers()
         love = LoveOptions(rank=self.options.rank, seed=self.options.seed)
         data = self.data.take(torch.arange(len(self.data)))
         posterior, report = love_posterior(self.gp, data, love, continuous=continuous, workers=Workers.current())
