@@ -3,7 +3,8 @@
     python scripts/gb1_closed_loop.py --seeds 20 --workers 2
 
 Runs every variant of VARIANTS with the public API (one thread a process) and writes
-scripts/results/gb1_closed_loop.json and .md (gb1_default with --default-only), beside the figures of 49 published methods.
+scripts/results/gb1_closed_loop.json and .md (gb1_default with --default-only), beside the figures of 49 published
+methods.
 """
 
 from __future__ import annotations
