@@ -97,10 +97,9 @@ def report(found: dict) -> str:
     lines = [
         "# A real primary screen, from raw file to checkpoint",
         "",
-        f"{found['rows']:,} molecules; SVGP, {found['inducing_points']:,} molecules as inducing points, Tanimoto",
-        f"kernel on 2,048 Morgan bits, {found['epochs']} epochs; {found['threads']} threads of {found['machine']}.",
-        f"{found['training_rows']:,} rows to learn from, {found['test_rows']:,} test rows with {found['test_hits']:,}",
-        "hits.",
+        f"{found['rows']:,} molecules: {found['training_rows']:,} to learn from, {found['test_rows']:,} test rows with",
+        f"{found['test_hits']:,} hits. SVGP with {found['inducing_points']:,} molecules as inducing points, Tanimoto kernel",
+        f"on 2,048 Morgan bits, {found['epochs']} epochs, {found['threads']} thread(s) of {found['machine']}.",
         "",
         "| what | measured | bar |",
         "|---|---|---|",
