@@ -33,7 +33,8 @@ DIMENSIONS: dict[str, tuple[int, ...]] = {  # those that a function is known in;
     "cosine": (8,),
 }
 CLASSES = {"styblinski-tang": "StyblinskiTang", "cosine": "Cosine8"}  # others have the name with a capital
-LEAST = {"rosenbrock": 2, "powell": 4}
+LEAST = {"powell": 4}
+LEAST_OF_ALL = 2  # no point of the unit interval is 0.5 away from its middle
 DISTANCE = 0.5  # of a starting point from every optimum (paper, experiments)
 TYPICAL = 1 << 14  # points that the mean of the function is taken over
 VALUE = "value"
@@ -59,7 +60,7 @@ class TestFunction:
         if self.name not in DIMENSIONS:
             near = did_you_mean(self.name, DIMENSIONS)
             raise InputError(f"there is no function {self.name!r}{near}; choose one of {', '.join(DIMENSIONS)}")
-        known, least = DIMENSIONS[self.name], LEAST.get(self.name, 1)
+        known, least = DIMENSIONS[self.name], LEAST.get(self.name, LEAST_OF_ALL)
         if self.dimension is None and known:
             object.__setattr__(self, "dimension", known[0])
         if self.dimension is None:
@@ -158,7 +159,7 @@ class TestFunction:
 
     def parsed(self, frame: pd.DataFrame) -> tuple[Points, NDArray[np.float64]]:
         """Inverse of `written`."""
-        numbers = frame.to_numpy(dtype=np.float64)
+        numbers = frame.to_numpy(dtype=np.float64)  # numpy reads text exactly, pandas may not
         return np.ascontiguousarray(numbers[:, :-1]), np.ascontiguousarray(numbers[:, -1])
 
     def yardstick(self, start: Points) -> Yardstick:

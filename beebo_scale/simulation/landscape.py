@@ -179,7 +179,7 @@ class Landscape:
 
     def parsed(self, frame: pd.DataFrame) -> tuple[Points, NDArray[np.float64]]:
         """Inverse of `written`."""
-        points = np.searchsorted(self._numbers, frame.iloc[:, 0].to_numpy())
+        points = np.searchsorted(self._numbers, frame.iloc[:, 0].to_numpy(dtype=np.int64))
         return points, self._y[points]
 
     def yardstick(self, start: Points) -> Yardstick:

@@ -138,7 +138,7 @@ def _finished(run: Run, folder: Path) -> tuple[list[Points], list[np.ndarray]]:
         if not path.exists():
             break
         try:
-            some, their = run.world.parsed(pd.read_csv(path, float_precision="round_trip"))
+            some, their = run.world.parsed(pd.read_csv(path, dtype=str, keep_default_na=False))
         except (ValueError, IndexError) as error:
             raise _damaged(path) from error
         if len(some) != run.plan.size(k):

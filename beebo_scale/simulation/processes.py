@@ -5,6 +5,7 @@ from __future__ import annotations
 import multiprocessing
 import os
 import signal
+import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -12,6 +13,7 @@ from multiprocessing.connection import Connection, wait
 from typing import Any
 
 import torch
+from tqdm import tqdm
 
 from ..errors import InputError
 from .loop import Run, run_loop
@@ -79,6 +81,8 @@ def _heard(pipe: Connection, on_round: Callable[[], object]) -> bool:
 def _serve(pipe: Connection, base: str, threads: int) -> None:
     """Body of a process: runs come, and words about them go."""
     threading.Thread(target=_end_with_parent, daemon=True).start()
+    sys.stderr.isatty = lambda: False  # type: ignore[method-assign]  # the parent has the bar
+    tqdm.set_lock(threading.RLock())  # its own would be a semaphore, which is left behind when the parent ends us
     torch.set_num_threads(threads)
     while (run := pipe.recv()) is not None:
         try:

@@ -138,7 +138,7 @@ class World(Protocol):
         ...
 
     def parsed(self, frame: pd.DataFrame) -> tuple[Points, NDArray[np.float64]]:
-        """Inverse of `written`."""
+        """Inverse of `written`, from the text of a CSV file."""
         ...
 
     def yardstick(self, start: Points) -> Yardstick:

@@ -1,0 +1,35 @@
+"""A small landscape that is smooth, has ties at the top and a few surprises."""
+
+import itertools
+
+import numpy as np
+import pandas as pd
+
+from beebo_scale.simulation import Landscape
+from beebo_scale.simulation.world import State
+
+LETTERS = "ACDEFGHI"
+
+
+def protein_frame():
+    """64 variants of two letters; y in whole numbers, so that many tie."""
+    pairs = list(itertools.product(range(len(LETTERS)), repeat=2))
+    y = [float(10 - (i - 5) ** 2 // 3 - (j - 2) ** 2 // 4) for i, j in pairs]
+    return pd.DataFrame({"variant": [LETTERS[i] + LETTERS[j] for i, j in pairs], "y": y})
+
+
+def protein_landscape(**options):
+    return Landscape.read(protein_frame(), "y", {"variant": "protein"}, **options)
+
+
+def mixed_landscape(**options):
+    """48 rows of a number and a label."""
+    rows = [(x / 11, base) for x in range(12) for base in ("K", "Li", "Na", "Cs")]
+    y = [np.sin(5 * x) + {"K": 0.0, "Li": 0.3, "Na": -0.2, "Cs": 0.1}[base] for x, base in rows]
+    return Landscape.read(pd.DataFrame(rows, columns=["x", "base"]).assign(y=y), "y", **options)
+
+
+def state_of(world, count=12, q=5, seed=103, run_seed=3):
+    """A state after a start."""
+    points = world.start(count, run_seed)
+    return State(world, points, world.measure(points, seed), q, 0, 2, seed, run_seed)
