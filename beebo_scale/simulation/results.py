@@ -141,7 +141,7 @@ def _words(runs: Sequence[Run]) -> tuple[str, tuple[str, ...]]:
     yard = run.world.yardstick(run.world.start(plan.start, run.seed))
     zero = "the worst row" if yard.top else "the best of the start"
     notes = [
-        f"{plan.start} points at random, then {plan.rounds} rounds of {plan.q}; {len(seeds)} seeds; mean (s.e.)",
+        f"start: {plan.start} points at random; rounds: {plan.rounds} of {plan.q}; seeds: {len(seeds)}; mean (s.e.)",
         f"best so far: 0 is {zero}, 1 the best there is; columns are points measured",
         "regret of the batch: mean distance from the best there is; 1 is a batch at random",
     ]
