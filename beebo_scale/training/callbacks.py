@@ -40,7 +40,10 @@ class AtomicCheckpointIO(TorchCheckpointIO):
                 cause = error.__cause__ or error.__context__
                 raise cause if isinstance(cause, OSError) else OSError(str(error).splitlines()[0]) from error
 
-        Path(path).parent.mkdir(parents=True, exist_ok=True)
+        folder, name = Path(path).parent, Path(path).name
+        folder.mkdir(parents=True, exist_ok=True)
+        for left in folder.glob(f".????????.{name}"):  # by a kill; only the first process of a job writes here
+            left.unlink()
         atomic_write(path, write)
 
 

@@ -27,6 +27,13 @@ def test_a_checkpoint_is_replaced_whole_or_not_at_all(tmp_path):
     assert os.listdir(path.parent) == ["last.ckpt"]
 
 
+def test_what_a_kill_left_is_cleared_away(tmp_path):
+    (tmp_path / ".0123abcd.last.ckpt").write_bytes(b"half")
+    (tmp_path / ".0123abcd.best.ckpt").write_bytes(b"another one's")
+    AtomicCheckpointIO().save_checkpoint({"x": 1}, tmp_path / "last.ckpt")
+    assert sorted(os.listdir(tmp_path)) == [".0123abcd.best.ckpt", "last.ckpt"]
+
+
 @pytest.fixture
 def small_disk(tmp_path):
     """A disk of 64 KiB."""
