@@ -13,7 +13,7 @@ from jsonargparse import ArgumentParser, Namespace
 from ..errors import InputError
 from ..proposal import Request, propose
 from ..proposal.distributed import device_of, join
-from ..proposal.job import Stopped, make_folder, open_run, stop_on_sigterm
+from ..proposal.job import Stopped, make_folder, open_run, stopping_on_sigterm
 from ..proposal.record import input_hashes, versions
 from ..proposal.work import Crew, Ledger, on_first
 from ..screening import Batch, Layout, write_plates
@@ -49,8 +49,7 @@ def build_parser() -> ArgumentParser:
 def run(options: Namespace) -> Batch:
     """Check, load, choose in chunks that survive, write."""
     request, layout = _check_options(options), plates.layout_of(options, options.seed)
-    stop_on_sigterm()
-    with join(options.workers, options.threads) as workers, _told(options, workers):
+    with stopping_on_sigterm(), join(options.workers, options.threads) as workers, _told(options, workers):
         device = device_of(options.device)
         surrogate = load_surrogate(options.surrogate)
         _say(workers, f"{options.surrogate}: {surrogate.kind} surrogate of {surrogate.target}")

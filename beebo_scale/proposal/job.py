@@ -146,9 +146,14 @@ class Stopped(SystemExit):
         super().__init__(STOPPED)
 
 
-def stop_on_sigterm() -> None:
-    """From now on SIGTERM raises `Stopped`, or waits inside `finishing`."""
-    signal.signal(signal.SIGTERM, _stop)
+@contextmanager
+def stopping_on_sigterm() -> Iterator[None]:
+    """SIGTERM raises `Stopped`, or waits inside `finishing`."""
+    before = signal.signal(signal.SIGTERM, _stop)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def _stop(number: int, frame: FrameType | None) -> None:

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from beebo_scale import InputError
-from beebo_scale.proposal.job import STOPPED, finishing, open_run
+from beebo_scale.proposal.job import STOPPED, finishing, open_run, stopping_on_sigterm
 from beebo_scale.proposal.work import Crew
 
 IDENTITY = {"q": 96, "temperature": 0.5, "library": "lib.parquet"}
@@ -108,14 +108,14 @@ def test_identity_is_plain_json(tmp_path):
 SCRIPT = """
 import os, signal, sys, time
 from pathlib import Path
-from beebo_scale.proposal.job import finishing, stop_on_sigterm
-stop_on_sigterm()
+from beebo_scale.proposal.job import finishing, stopping_on_sigterm
 folder = Path(sys.argv[1])
-with finishing() if sys.argv[2] == "writing" else open(os.devnull):
-    os.kill(os.getpid(), signal.SIGTERM)
-    time.sleep(0.2)
-    (folder / "written").touch()
-(folder / "after").touch()
+with stopping_on_sigterm():
+    with finishing() if sys.argv[2] == "writing" else open(os.devnull):
+        os.kill(os.getpid(), signal.SIGTERM)
+        time.sleep(0.2)
+        (folder / "written").touch()
+    (folder / "after").touch()
 """
 
 
@@ -130,3 +130,6 @@ def test_outside_a_job_signals_are_left_alone():
     before = signal.getsignal(signal.SIGTERM)
     with finishing():
         assert signal.getsignal(signal.SIGTERM) is before
+    with stopping_on_sigterm():
+        assert signal.getsignal(signal.SIGTERM) is not before
+    assert signal.getsignal(signal.SIGTERM) is before
