@@ -11,7 +11,7 @@ from jsonargparse import ArgumentParser, Namespace
 
 from ..errors import InputError
 from ..proposal import BoxSearch
-from ..proposal.job import Stopped, stop_on_sigterm
+from ..proposal.job import Stopped, stopping_on_sigterm
 from ..simulation import (
     FUNCTION_STRATEGIES,
     LANDSCAPE_STRATEGIES,
@@ -99,8 +99,7 @@ def run(options: Namespace) -> Results:
         LANDSCAPE_STRATEGIES if isinstance(world, Landscape) else FUNCTION_STRATEGIES
     )
     made = _options(options)
-    stop_on_sigterm()
-    with _told(options):
+    with stopping_on_sigterm(), _told(options):
         results = simulate(
             world,
             list(strategies),

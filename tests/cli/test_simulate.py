@@ -30,9 +30,7 @@ OPTIONS = {
 def folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     protein_frame().assign(empty="").to_csv("all.csv", index=False)
-    handler = signal.getsignal(signal.SIGTERM)
-    yield tmp_path
-    signal.signal(signal.SIGTERM, handler)
+    return tmp_path
 
 
 def command(changes):
