@@ -261,7 +261,7 @@ def test_two_processes_record_at_once(tmp_path):
         worker.stdin.write("go\n")
         worker.stdin.flush()
     for worker in workers:
-        worker.communicate(timeout=60)
+        worker.communicate(timeout=240)
         assert worker.returncode == 0
     assert campaign.books().pending.empty
     assert sorted(campaign.table().y[14:]) == sorted(float(name[1:]) for name in rows["name"])

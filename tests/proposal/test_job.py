@@ -121,7 +121,9 @@ with stopping_on_sigterm():
 
 @pytest.mark.parametrize(("state", "left"), [("writing", ["written"]), ("working", [])])
 def test_sigterm_lets_a_write_finish(tmp_path, state, left):
-    result = subprocess.run([sys.executable, "-c", SCRIPT, tmp_path, state], capture_output=True, text=True, timeout=60)
+    result = subprocess.run(
+        [sys.executable, "-c", SCRIPT, tmp_path, state], capture_output=True, text=True, timeout=240
+    )
     assert (result.returncode, result.stderr) == (STOPPED, "")
     assert [path.name for path in tmp_path.iterdir()] == left
 
