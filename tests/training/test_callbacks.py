@@ -55,7 +55,8 @@ def test_a_full_disk_is_one_line_and_leaves_the_old_checkpoint(small_disk):
     assert os.listdir(small_disk) == ["last.ckpt"]
 
 
-def test_fit_on_a_full_disk_is_one_line(small_disk, tmp_path, capsys):
+def test_fit_on_a_full_disk_is_one_line(small_disk, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
     file = screen(tmp_path / "s.csv", 4000)
     options = ["--data.file", file, "--data.target", "y", "--trainer.default_root_dir", str(small_disk)]
     assert main(["fit", *options, "--trainer.accelerator", "cpu"]) == 2
