@@ -38,7 +38,7 @@ def optimize_blocks(
 
     The first block decides what the batch shares.
     """
-    short = replace(search, steps=search.block_steps, refresh=max(1, search.block_steps // 3), polish=0)
+    short = replace(search, steps=search.block_steps, refresh=max(1, search.block_steps // 2), polish=0)
     parts = [slice(first, min(first + search.block, q)) for first in range(0, q, search.block)]
     seeds = restart_seeds(seed, len(parts))
     precision = Precision(acqf.conditioned, q)
@@ -49,8 +49,8 @@ def optimize_blocks(
     value = _value(acqf, precision.X)
     values = [value]
     best = precision.X.clone()
-    third = max(1, short.steps // 3)
-    again = replace(short, steps=third, refresh=max(1, third // 2), learning_rate=short.learning_rate / 4)
+    steps = max(1, short.steps // 4)
+    again = replace(short, steps=steps, refresh=steps, learning_rate=short.learning_rate / 4)
     for n in range(search.sweeps):
         _sweep(acqf, space, parts, again, crew, f"sweep-{n}", precision)
         value = _value(acqf, precision.X)
