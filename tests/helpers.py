@@ -107,6 +107,13 @@ def sparse_toy(m=8, d=2, seed=0, largest=0.9, **hyperparameters) -> Toy:
     return replace(toy, posterior=posterior, gain=gain, weights=weights)
 
 
+# The command line in a process that hears SIGINT: a shell may have switched it off for its background jobs.
+INTERRUPTIBLE = (
+    "import signal, sys; signal.signal(signal.SIGINT, signal.default_int_handler); "
+    "from beebo_scale.cli.main import main; sys.exit(main())"
+)
+
+
 def condition(mean, covar, noise, y):
     """Gaussian conditioning of f = [f_1; f_2] on y = f_1 + noise: mean and covariance of f_2.
 

@@ -11,6 +11,7 @@ import pytest
 import yaml
 
 from beebo_scale.cli.main import main
+from tests.helpers import INTERRUPTIBLE
 from tests.simulation.helpers import protein_frame
 
 OPTIONS = {
@@ -110,7 +111,7 @@ def test_an_interrupt_is_clean_and_the_same_command_goes_on(folder):
     """Two processes at work, of which only the parent hears the interrupt; one process goes on."""
     changes = {"rounds": "10", "seeds": "2", "strategies": "mean-beebo"}
     environment = os.environ | {"OMP_NUM_THREADS": "1"}
-    program = [sys.executable, "-m", "beebo_scale", *command(changes | {"processes": "2"})]
+    program = [sys.executable, "-c", INTERRUPTIBLE, *command(changes | {"processes": "2"})]
     job = subprocess.Popen(program, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     deadline = time.monotonic() + 240
     while not list(folder.glob("runs/*/round-001.csv")) and time.monotonic() < deadline:

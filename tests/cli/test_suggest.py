@@ -13,6 +13,7 @@ import torch
 
 import beebo_scale as bs
 from beebo_scale.cli.main import main
+from tests.helpers import INTERRUPTIBLE
 
 LETTERS = "ACDEFG"
 VARIANTS = [a + b for a in LETTERS for b in LETTERS]
@@ -281,14 +282,10 @@ def test_interrupt(folder):
         "large.csv", index=False
     )
     before = sorted(os.listdir())
-    code = (  # a shell may have switched the signal off for its background jobs
-        "import signal, sys; signal.signal(signal.SIGINT, signal.default_int_handler); "
-        "from beebo_scale.cli.main import main; sys.exit(main())"
-    )
     bounds = [f"{name}:0:1" for name in "abcdef"]
     arguments = ["suggest", "--measured=large.csv", "--target=y", "--bounds", *bounds, "--out=next.csv"]
     with subprocess.Popen(
-        [sys.executable, "-c", code, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        [sys.executable, "-c", INTERRUPTIBLE, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     ) as process:
         assert process.stdout is not None
         assert process.stdout.readline().startswith("large.csv: 1500 measured rows")

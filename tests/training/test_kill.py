@@ -12,6 +12,7 @@ import torch
 
 import beebo_scale as bs
 from beebo_scale.cli.main import main
+from tests.helpers import INTERRUPTIBLE
 from tests.training.runs import screen
 
 EPOCHS = 25
@@ -24,7 +25,7 @@ early_stopping: {patience: 1000000}
 
 
 def start(config):
-    command = [sys.executable, "-m", "beebo_scale", "fit", "--config", str(config), "--ckpt_path", "last"]
+    command = [sys.executable, "-c", INTERRUPTIBLE, "fit", "--config", str(config), "--ckpt_path", "last"]
     return subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
 
 
