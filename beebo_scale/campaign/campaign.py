@@ -251,7 +251,7 @@ def _initial(measured: Source | pd.DataFrame, table: Table, settings: Settings) 
 
 def _with_target(raw: pd.DataFrame, target: str) -> pd.DataFrame:
     """The rows that `read_table` kept."""
-    from ..screening.columns import numbers
+    from ..screening.numerals import numbers
 
     kept = raw[~np.isnan(numbers(raw[target])[0])]
     return kept.assign(**{name: kept[name].where(~missing_text(kept[name]), "") for name in kept})

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import torch
 
+from ..screening.files import split_sheet
 from ..version import VERSION
 
 PACKAGES = ("gpytorch", "botorch", "linear_operator")
@@ -23,7 +24,8 @@ def versions() -> dict[str, str]:
 
 def input_hashes(*sources: str) -> dict[str, str]:
     """SHA-256 of every source that is a file, or a folder of Parquet files (a table given as a DataFrame has none)."""
-    found = {source: Path(source) for source in sources if Path(source).exists()}
+    paths = {source: split_sheet(source)[0] for source in sources}
+    found = {source: path for source, path in paths.items() if path.exists()}
     return {source: _digest(path) for source, path in found.items()}
 
 

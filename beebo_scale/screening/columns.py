@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -9,13 +10,27 @@ import numpy as np
 
 from beebo_scale.errors import InputError
 
+from .numerals import hint, numbers, too_long
+
 if TYPE_CHECKING:
     import pandas as pd
 
 ALPHABETS = {"protein": "ACDEFGHIKLMNPQRSTVWY", "dna": "ACGT"}
 KINDS = ("continuous", "categorical", *ALPHABETS, "smiles")
-# What spreadsheets and programs write in a column of numbers where there is no number.
-MISSING = ("", "na", "n/a", "#n/a", "nan", "-nan", "none", "null", "<na>")
+SHEET = re.compile(r"\.xls[xm]#", re.IGNORECASE)  # in the name of a sheet of a workbook
+
+
+class CellError(InputError):
+    """Cells that are not usable.
+
+    Attributes:
+        bad: n booleans, which of the column's cells these are.
+        why: what is wrong with them.
+    """
+
+    def __init__(self, text: str, bad: np.ndarray | None = None, why: str = "") -> None:  # defaults: for pickle
+        super().__init__(text)
+        self.bad, self.why = np.empty(0, dtype=bool) if bad is None else bad, why
 
 
 @dataclass(frozen=True)
@@ -32,9 +47,15 @@ class Place:
     column: str
     rows: np.ndarray
 
-    def error(self, problem: str, bad: np.ndarray, advice: str) -> InputError:
+    def error(self, problem: str, bad: np.ndarray, advice: str) -> CellError:
         """Return the error for the rows marked in `bad` (n booleans, at least one true)."""
-        return InputError(f"{self.source}: column {self.column!r} {problem} {rows_text(self.rows[bad])}; {advice}")
+        text = f"{self.source}: column {self.column!r} {problem} {self.where(bad)}; {advice}"
+        return CellError(text, bad, problem)
+
+    def where(self, bad: np.ndarray) -> str:
+        """Say 'in rows 3, 5' for the rows marked in `bad`."""
+        below = " below the header" if SHEET.search(self.source) else ""  # spreadsheets number the header, too
+        return rows_text(self.rows[bad]) + below
 
 
 def rows_text(rows: np.ndarray, limit: int = 3) -> str:
@@ -65,116 +86,71 @@ def check_scalars(values: pd.Series, place: Place) -> None:
         raise place.error("holds several values per cell", bad, "give one value per cell")
 
 
-def is_numeric(values: pd.Series, typed: bool) -> bool:
-    """Tell whether a column whose kind was not given holds numbers."""
-    import pandas as pd
-
-    if typed:
-        cells = values.astype(object) if isinstance(values.dtype, pd.CategoricalDtype) else values
-        inferred = pd.api.types.infer_dtype(cells, skipna=True)
-        return inferred in ("integer", "floating", "mixed-integer-float", "decimal")
-    parsed, bad = numbers(values)
-    return not bad.any() and not np.isnan(parsed).all()
-
-
-def numbers(values: pd.Series) -> tuple[np.ndarray, np.ndarray]:
-    """Parse a column as numbers.
-
-    Returns:
-        n float64 with NaN where the cell is missing or not a number, and n booleans that mark the
-        cells that hold something else than a number.
-    """
-    import pandas as pd
-    import pyarrow as pa
-
-    if pd.api.types.is_numeric_dtype(values.dtype) and not pd.api.types.is_complex_dtype(values.dtype):
-        return values.to_numpy(dtype=np.float64, na_value=np.nan), np.zeros(len(values), dtype=bool)
-    try:
-        return _numbers_of_text(values), np.zeros(len(values), dtype=bool)
-    except (pa.ArrowException, TypeError, ValueError):
-        return _numbers_one_by_one(values.astype(object).to_numpy())
-
-
-def _numbers_of_text(values: pd.Series) -> np.ndarray:
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    text = pc.utf8_trim_whitespace(pa.array(values, type=pa.string(), from_pandas=True))
-    missing = pc.is_in(pc.utf8_lower(text), value_set=pa.array(MISSING))
-    parsed: np.ndarray = pc.cast(pc.if_else(missing, None, text), pa.float64()).to_numpy(zero_copy_only=False)
-    return parsed
-
-
-def _numbers_one_by_one(cells: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Slow way for odd columns: it tells which cells are not numbers."""
-    import pandas as pd
-
-    parsed = np.full(len(cells), np.nan)
-    bad = np.zeros(len(cells), dtype=bool)
-    for i, cell in enumerate(cells):
-        if pd.isna(cell) or (isinstance(cell, str) and cell.strip().lower() in MISSING):
-            continue
-        try:
-            parsed[i] = float(cell)
-        except (TypeError, ValueError, OverflowError):
-            bad[i] = True
-        if isinstance(cell, str) and "_" in cell:  # 1_000 is a number to Python only
-            bad[i] = True
-    return parsed, bad
-
-
 def missing_text(values: pd.Series) -> np.ndarray:
     """Mark the cells that hold nothing (n booleans); the words NA and None are something."""
-    return np.asarray(values.isna() | (values.astype(object) == ""), dtype=bool)
+    empty = values.isna().to_numpy(dtype=bool)
+    if values.dtype.kind not in "biuf":
+        empty = empty | (values.astype(object).astype(str).str.strip() == "").to_numpy(dtype=bool)
+    return empty
 
 
 def check_numbers(values: pd.Series, place: Place, advice: str) -> np.ndarray:
     """Return a column as n float64, NaN where a cell is missing.
 
     Raises:
-        InputError: a cell is neither empty nor a number.
+        CellError: a cell is neither empty nor a number.
     """
     parsed, bad = numbers(values)
     if bad.any():
         first = values.iloc[int(np.argmax(bad))]
         what = "is text" if isinstance(first, str) else "is not numeric"
-        rows = rows_text(place.rows[bad])
-        raise InputError(f"{place.source}: column {place.column!r} {what} ({shown(first)} {rows}); {advice}")
+        cell = f"({shown(first)} {place.where(bad)})"
+        raise CellError(f"{place.source}: column {place.column!r} {what} {cell}; {hint(first) or advice}", bad, what)
     return parsed
 
 
-def convert(values: pd.Series, kind: str, place: Place) -> pd.Series:
+def convert(values: pd.Series, kind: str, place: Place, length: int | None = None) -> pd.Series:
     """Check a feature column and bring it to the form of its kind.
+
+    Args:
+        values: n cells.
+        kind: one of KINDS.
+        place: where they stand.
+        length: number of letters of a sequence; None for that of the first.
 
     Returns:
         n float64 (continuous), or n strings; sequences in capitals and all of one length, molecules readable.
 
     Raises:
-        InputError: a cell is missing or does not fit the kind.
+        CellError: a cell is missing or does not fit the kind.
     """
     import pandas as pd
 
     if kind == "continuous":
         parsed = check_numbers(values, place, f"give numbers, or declare {place.column!r} as categorical")
         if np.isnan(parsed).any():
-            raise place.error("is empty", np.isnan(parsed), "fill the cell or leave the row out")
+            raise place.error("is empty", np.isnan(parsed), "fill the cell or leave the row out (--drop-invalid)")
         if np.isinf(parsed).any():
-            raise place.error("is infinite", np.isinf(parsed), "correct the cell or leave the row out")
+            raise place.error("is infinite", np.isinf(parsed), "correct the cell or leave the row out (--drop-invalid)")
+        long = too_long(values, parsed)
+        if long.any():
+            problem = "holds whole numbers beyond 2^53, which are told apart as text only,"
+            raise place.error(problem, long, f"declare {place.column!r} as categorical, or name it as the id")
         return pd.Series(parsed, index=values.index)
     missing = missing_text(values)
     if missing.any():
-        raise place.error("is empty", missing, "fill the cell (a level may be called None) or leave the row out")
+        raise place.error(
+            "is empty", missing, "fill the cell (a level may be called None) or leave the row out (--drop-invalid)"
+        )
     text: pd.Series = values.astype(object).astype(str) if values.dtype.kind == "O" else values.astype(str)
-    if kind == "categorical":
-        return text
+    text = text.str.strip()  # 'DMF ' is no other solvent
     if kind == "smiles":
         from .fingerprints import check_molecules
 
-        text = text.str.strip()
         check_molecules(text, place)
-        return text
-    text = text.str.upper()
-    letter_codes(text, kind, place)
+    elif kind != "categorical":
+        text = text.str.upper()
+        letter_codes(text, kind, place, length)
     return text
 
 
@@ -191,7 +167,7 @@ def letter_codes(text: pd.Series, kind: str, place: Place, length: int | None = 
         n x length int8.
 
     Raises:
-        InputError: a sequence has another length, or a letter outside the alphabet.
+        CellError: a sequence has another length, or a letter outside the alphabet.
     """
     lengths = text.str.len().to_numpy(dtype=np.int64)
     if length is None:
@@ -207,12 +183,15 @@ def letter_codes(text: pd.Series, kind: str, place: Place, length: int | None = 
     # One byte per letter: whatever is not ASCII becomes '?', which no alphabet has.
     letters = np.frombuffer("".join(text.tolist()).encode("ascii", "replace"), dtype=np.uint8)
     codes = _code_table(ALPHABETS[kind])[letters].reshape(len(text), length)
-    if (codes < 0).any():
-        row, position = (int(i) for i in np.argwhere(codes < 0)[0])
-        raise InputError(
-            f"{place.source}: column {place.column!r} has the letter {text.iloc[row][position]!r} at position "
-            f"{position + 1} of {shown(text.iloc[row])} in row {place.rows[row]}; {kind} letters are "
-            f"{ALPHABETS[kind]}, otherwise declare the column as categorical"
+    unknown = (codes < 0).any(axis=1)
+    if unknown.any():
+        row = int(np.argmax(unknown))
+        position = int(np.argmax(codes[row] < 0))
+        why = f"has the letter {text.iloc[row][position]!r} at position {position + 1} of {shown(text.iloc[row])}"
+        raise place.error(
+            why,
+            unknown,
+            f"{kind} letters are {ALPHABETS[kind]}, otherwise declare the column as categorical",
         )
     return codes
 

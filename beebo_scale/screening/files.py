@@ -1,4 +1,4 @@
-"""Opening what the user names: CSV, TSV and Parquet files, folders of Parquet files, or a DataFrame."""
+"""Opening what the user names: CSV, TSV, Excel and Parquet files, folders of Parquet files, or a DataFrame."""
 
 from __future__ import annotations
 
@@ -10,17 +10,26 @@ from typing import TYPE_CHECKING
 
 from beebo_scale.errors import InputError
 
+from . import excel
 from .delimited import open_delimited
 from .parquet import open_parquet
 from .source import Ranges as Ranges
 from .source import Source as Source
 from .source import did_you_mean as did_you_mean
 from .source import listing as listing
+from .source import reading
 
 if TYPE_CHECKING:
     import pandas as pd
 
-SUFFIXES = (".csv", ".csv.gz", ".csv.xz", ".tsv", ".tsv.gz", ".tsv.xz", ".parquet")
+SUFFIXES = (".csv", ".csv.gz", ".csv.xz", ".tsv", ".tsv.gz", ".tsv.xz", ".parquet", *excel.SUFFIXES)
+SIGNS = {  # first bytes -> what the file is, and the suffix that it should have
+    b"PAR1": ("a Parquet file", ".parquet"),
+    b"PK\x03\x04": ("a zip archive, as Excel files are", ".xlsx"),
+    b"\xd0\xcf\x11\xe0": ("an Excel file of the old kind", ".xlsx, once it is saved as such"),
+    b"BZh": ("packed by bzip2", ".csv.gz, once it is packed by gzip"),
+    b"\x28\xb5\x2f\xfd": ("packed by zstd", ".csv.gz, once it is packed by gzip"),
+}
 
 
 def open_parts(source: str | os.PathLike[str] | pd.DataFrame) -> list[Source]:
@@ -54,14 +63,7 @@ def open_source(source: str | os.PathLike[str] | pd.DataFrame) -> Source:
     Raises:
         InputError: the file is missing, empty, damaged or of an unknown type, or a header name is repeated.
     """
-    if isinstance(source, (str, os.PathLike)):
-        path = Path(source)
-        name = str(source)
-        suffix = _suffix(path, name)
-        _check_file(path, name)
-        opened = open_parquet(path, name) if suffix == ".parquet" else open_delimited(path, name, suffix)
-    else:
-        opened = _frame(source)
+    opened = _open_file(source) if isinstance(source, (str, os.PathLike)) else _frame(source)
     # Nameless columns may repeat: spreadsheets leave them behind, and nobody can ask for them by name.
     repeated = [column for column, count in Counter(opened.columns).items() if count > 1 and column]
     if repeated:
@@ -71,6 +73,34 @@ def open_source(source: str | os.PathLike[str] | pd.DataFrame) -> Source:
             f"(columns {', '.join(map(str, places))}); rename or remove one"
         )
     return opened
+
+
+def split_sheet(source: str | os.PathLike[str]) -> tuple[Path, str | None]:
+    """The path of a file, and the sheet that is asked for behind '#' if it is a workbook."""
+    match = excel.SHEET.fullmatch(os.fspath(source))
+    if match and not Path(source).exists():
+        return Path(match["file"]), match["sheet"]
+    return Path(source), None
+
+
+def _open_file(source: str | os.PathLike[str]) -> Source:
+    path, sheet = split_sheet(source)
+    name = str(source) if sheet is None else str(path)
+    suffix = _suffix(path, name)
+    _check_file(path, name)
+    _check_sign(path, name, suffix)
+    if suffix == ".parquet":
+        return open_parquet(path, name)
+    return excel.open_excel(path, name, sheet) if suffix in excel.SUFFIXES else open_delimited(path, name, suffix)
+
+
+def _check_sign(path: Path, name: str, suffix: str) -> None:
+    """Refuse a file whose content is of another type than its name says; gzip and xz are recognised by content."""
+    with reading(name), path.open("rb") as file:
+        head = file.read(4)
+    for sign, (what, right) in SIGNS.items():
+        if head.startswith(sign) and suffix not in (right, ".xlsm" if right == ".xlsx" else right):
+            raise InputError(f"{name} is {what}, not what its name says; give it a name that ends in {right}")
 
 
 def _suffix(path: Path, name: str) -> str:

@@ -48,7 +48,9 @@ def _of_each(text: pd.Series, place: Place, work: Callable[[Any], Any]) -> list[
             results.append(work(molecule))
     if bad.any():
         first = shown(text.iloc[int(np.argmax(bad))])
-        raise place.error(f"holds what is no molecule ({first})", bad, "correct the SMILES or leave the row out")
+        raise place.error(
+            f"holds what is no molecule ({first})", bad, "correct the SMILES or leave the row out (--drop-invalid)"
+        )
     return results
 
 

@@ -16,8 +16,9 @@ import numpy as np
 
 from beebo_scale.errors import InputError
 
-from .columns import Place, check_scalars, missing_text, rows_text, shown
+from .columns import SHEET, Place, check_scalars, missing_text, rows_text, shown
 from .files import Source, open_parts
+from .invalid import Fault, all_invalid, find_faults
 from .parts import FilePart, Part, TablePart
 from .table import Table, wanted_kinds
 
@@ -50,6 +51,7 @@ class Library:
         labels: other columns that chunks bring along as text, after the features.
         parts: the files, in order.
         chunk_rows: rows of a chunk.
+        invalid: rows of the files that are left out, as if the files did not have them.
     """
 
     source: str
@@ -58,6 +60,7 @@ class Library:
     labels: tuple[str, ...]
     parts: tuple[Part, ...]
     chunk_rows: int = ROWS
+    invalid: tuple[Fault, ...] = ()
 
     def __len__(self) -> int:
         return sum(part.rows for part in self.parts)
@@ -125,7 +128,7 @@ class Library:
         """The file of a row and its number there, from 1."""
         for part in self.parts:
             if row < part.rows:
-                return part.name, row + 1
+                return part.name, part.number(row)
             row -= part.rows
         raise IndexError("the library has no such row")
 
@@ -163,6 +166,7 @@ def open_library(
     id: str | None = None,
     labels: Sequence[str] = (),
     chunk_rows: int = ROWS,
+    lengths: Mapping[str, int] | None = None,
 ) -> Library:
     """Open candidates without reading them, but for one pass over the ids.
 
@@ -171,12 +175,14 @@ def open_library(
     rows, whether they have ids or not.
 
     Args:
-        source: a CSV, TSV (also .gz, .xz) or Parquet file, a folder of Parquet files (taken by name), a DataFrame, a
-            table from `read_library`, or a library, which is taken as it is.
+        source: a CSV, TSV (also .gz, .xz), Excel or Parquet file, a folder of Parquet files (taken by name), a
+            DataFrame, a table from `read_library`, or a library, which is taken as it is.
         kinds: feature column -> kind, as in the measured table.
         id: column that names the rows; it may also be a feature.
         labels: other columns to bring along as text, such as the group of each row.
         chunk_rows: rows of a chunk.
+        lengths: given, rows with a feature that cannot be read are left out, which takes one more pass over all
+            features; sequence columns have these numbers of letters. None: such rows are refused when they are read.
 
     Raises:
         InputError: a file or a column is not usable, files of a folder do not go together, ids are missing or repeat.
@@ -187,22 +193,40 @@ def open_library(
         missing = [label for label in labels if label not in source.frame]
         if missing:
             raise InputError(f"{source.source}: the table was read without the column {missing[0]!r}; give the file")
-        return Library(source.source, source.kinds, source.id, tuple(labels), (TablePart(source),), chunk_rows)
+        return _of_table(source, tuple(labels), chunk_rows, lengths)
     files = open_parts(source)
     used = {} if id is None else {"id": files[0].require(id, "id")}
     wanted = {name: str(kind) for name, kind in wanted_kinds(files[0], kinds, used).items()}
     for label in labels:
         files[0].require(label, "group")
     _check_types(files, wanted, [*used.values(), *labels])
-    hashes: list[np.ndarray] = []
-    parts = [FilePart(file, _survey(file, id, hashes), wanted, id, tuple(labels)) for file in files]
+    surveys = [_survey(file, wanted, id, lengths) for file in files]
+    parts = [
+        FilePart(file, survey.rows, wanted, id, tuple(labels), survey.bad)
+        for file, survey in zip(files, surveys, strict=True)
+    ]
+    faults = tuple(fault for survey in surveys for fault in survey.faults)
     name = str(source) if isinstance(source, (str, os.PathLike)) else files[0].name
-    library = Library(name, wanted, id, tuple(labels), tuple(parts), chunk_rows)
+    library = Library(name, wanted, id, tuple(labels), tuple(parts), chunk_rows, faults)
     if not len(library):
+        if faults:
+            raise all_invalid(name, faults)
         raise InputError(f"{name} has a header but no rows; a library needs at least one candidate")
     if id is not None:
-        _check_repeated(library, np.concatenate(hashes))
+        _check_repeated(library, np.concatenate([survey.hashes for survey in surveys]))
     return library
+
+
+def _of_table(table: Table, labels: tuple[str, ...], chunk_rows: int, lengths: Mapping[str, int] | None) -> Library:
+    """A library of rows in memory."""
+    faults: list[Fault] = []
+    if lengths is not None:
+        bad, faults = find_faults(table.frame, table.kinds, table.source, np.arange(1, len(table) + 1), lengths)
+        if bad.all():
+            raise all_invalid(table.source, faults)
+        table = table.take(~bad)
+    invalid = (*table.invalid, *faults)
+    return Library(table.source, table.kinds, table.id, labels, (TablePart(table),), chunk_rows, invalid)
 
 
 def _check_types(files: Sequence[Source], kinds: Mapping[str, str], others: Sequence[str]) -> None:
@@ -219,20 +243,45 @@ def _check_types(files: Sequence[Source], kinds: Mapping[str, str], others: Sequ
                 )
 
 
-def _survey(file: Source, id: str | None, hashes: list[np.ndarray]) -> int:
-    """Number of rows of a file; a hash of every id is put into `hashes`."""
+@dataclass(frozen=True)
+class _Survey:
+    """What one pass over a file tells.
+
+    Attributes:
+        rows: how many there are, without those that are left out.
+        hashes: of the ids of these rows; empty without ids.
+        bad: rows left out, by number from 0, rising.
+        faults: what is wrong with them.
+    """
+
+    rows: int
+    hashes: np.ndarray
+    bad: np.ndarray
+    faults: list[Fault]
+
+
+def _survey(file: Source, kinds: Mapping[str, str], id: str | None, lengths: Mapping[str, int] | None) -> _Survey:
+    """Count the rows of a file, and look at its ids and (if invalid rows are left out) at its features."""
     import pandas as pd
 
-    if id is None and file.rows is not None:
-        return file.rows
-    rows = 0
-    for raw in file.stream([file.columns[-1] if id is None else id], None):
-        if id is not None:
-            place = Place(file.name, id, rows + np.arange(1, len(raw) + 1))
-            _check_given(raw[id], place)
-            hashes.append(pd.util.hash_array(_plain(raw[id]), categorize=False))
+    empty = np.empty(0, dtype=np.int64)
+    if id is None and lengths is None and file.rows is not None:
+        return _Survey(file.rows, empty.view(np.uint64), empty, [])
+    columns = dict.fromkeys([*([] if id is None else [id]), *([] if lengths is None else kinds)])
+    rows, hashes, bad, faults = 0, [empty.view(np.uint64)], [empty], list[Fault]()
+    for raw in file.stream(list(columns) or [file.columns[-1]], None):
+        numbers = rows + np.arange(1, len(raw) + 1)
         rows += len(raw)
-    return rows
+        if lengths is not None:
+            wrong, found = find_faults(raw, kinds, file.name, numbers, lengths)
+            bad.append(numbers[wrong] - 1)
+            faults += found
+            raw, numbers = raw[~wrong], numbers[~wrong]
+        if id is not None:
+            _check_given(raw[id], Place(file.name, id, numbers))
+            hashes.append(pd.util.hash_array(_plain(raw[id]), categorize=False))
+    left_out = np.concatenate(bad)
+    return _Survey(rows - len(left_out), np.concatenate(hashes), left_out, faults)
 
 
 def _check_given(ids: pd.Series, place: Place) -> None:
@@ -284,6 +333,7 @@ def _where(library: Library, rows: np.ndarray) -> str:
     """Say 'in rows 3, 5' or, of a folder, 'in row 3 of a.parquet, row 1 of b.parquet'."""
     places = [library.place(int(row)) for row in rows]
     if len(library.parts) == 1:
-        return rows_text(np.array([row for _, row in places]))
+        below = " below the header" if SHEET.search(library.parts[0].name) else ""
+        return rows_text(np.array([row for _, row in places])) + below
     more = f" and {len(places) - 3} more" if len(places) > 3 else ""
     return "in " + ", ".join(f"row {row} of {file}" for file, row in places[:3]) + more

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
@@ -29,6 +29,10 @@ class Part(Protocol):
         """Number of rows."""
         ...
 
+    def number(self, row: int) -> int:
+        """Number in the file, from 1, of a row of the part, from 0."""
+        ...
+
     def raw(self, columns: Sequence[str], ranges: Ranges) -> Iterator[pd.DataFrame]:
         """Cells as they stand, one frame for each range of rows."""
         ...
@@ -44,10 +48,11 @@ class FilePart:
 
     Attributes:
         source: the open file.
-        rows: number of rows.
+        rows: number of rows, without those left out.
         kinds: feature -> kind.
         id: name of the id column.
         labels: other columns, read as text.
+        left_out: rows of the file, by number from 0 and rising, that the part does not have.
     """
 
     source: Source
@@ -55,22 +60,37 @@ class FilePart:
     kinds: Mapping[str, str]
     id: str | None
     labels: tuple[str, ...]
+    left_out: np.ndarray = field(default_factory=lambda: np.empty(0, dtype=np.int64))
 
     @property
     def name(self) -> str:
         """The file's name."""
         return self.source.name
 
+    def number(self, row: int) -> int:
+        """Number in the file, from 1."""
+        return int(self._in_file(np.array([row]))[0]) + 1
+
+    def _in_file(self, rows: np.ndarray) -> np.ndarray:
+        """Rows of the part (from 0) as rows of the file."""
+        before = self.left_out - np.arange(len(self.left_out))  # rows of the part before each row left out
+        return rows + np.searchsorted(before, rows, side="right")
+
     def raw(self, columns: Sequence[str], ranges: Ranges) -> Iterator[pd.DataFrame]:
         """Cells as they stand in the file."""
-        yield from self.source.stream(columns, ranges)
+        lasts = np.array(ranges, dtype=np.int64).reshape(-1, 2) - [0, 1]
+        cuts = [(int(start), int(last) + 1) for start, last in self._in_file(lasts)]
+        for (start, stop), cells in zip(cuts, self.source.stream(columns, cuts), strict=True):
+            gone = self.left_out[slice(*np.searchsorted(self.left_out, [start, stop]))] - start
+            yield cells.drop(index=gone).reset_index(drop=True) if len(gone) else cells
 
     def table(self, raw: pd.DataFrame, numbers: np.ndarray) -> Table:
         """Id, features and labels, checked."""
-        frame, kinds = feature_frame(self.source, raw, dict(self.kinds), self.id, numbers + 1)
+        in_file = self._in_file(numbers) + 1
+        frame, kinds = feature_frame(self.source, raw, dict(self.kinds), self.id, in_file)
         for label in self.labels:
             if label not in frame:
-                frame[label] = convert(raw[label], "categorical", Place(self.name, label, numbers + 1))
+                frame[label] = convert(raw[label], "categorical", Place(self.name, label, in_file))
         return Table(frame, kinds, self.id, self.name, before=int(numbers[0]) if len(numbers) else 0)
 
 
@@ -89,6 +109,10 @@ class TablePart:
     def rows(self) -> int:
         """Number of rows."""
         return len(self.whole)
+
+    def number(self, row: int) -> int:
+        """Number in the table, from 1."""
+        return row + 1
 
     def raw(self, columns: Sequence[str], ranges: Ranges) -> Iterator[pd.DataFrame]:
         """Slices of the table."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import lzma
+import zipfile
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -16,6 +17,7 @@ from beebo_scale.errors import InputError
 if TYPE_CHECKING:
     import pandas as pd
 
+DAMAGED = (zlib.error, lzma.LZMAError, zipfile.BadZipFile, csv.Error)
 Ranges = Sequence[tuple[int, int]]  # rows from, up to but without; in order and apart
 
 
@@ -51,7 +53,7 @@ class Source:
         if isinstance(column, str) and column in self.columns:
             return column
         has = listing(self.columns)
-        if len(self.columns) == 1 and any(mark in has for mark in (";", "\\t", ",", "|")):
+        if len(self.columns) == 1 and any(mark in has for mark in (";", "\\t", ",", "|", ":")):
             has += " (is another character between its columns?)"
         raise InputError(
             f"{self.name} has no {role} column {column!r}{did_you_mean(column, self.columns)}; its columns are {has}"
@@ -83,7 +85,7 @@ def reading(name: str) -> Iterator[None]:
         yield
     except UnicodeDecodeError:
         raise InputError(f"{name} is not UTF-8 text; save it as UTF-8") from None
-    except (OSError, EOFError, zlib.error, lzma.LZMAError, csv.Error, pa.ArrowException) as error:
+    except (OSError, EOFError, *DAMAGED, pa.ArrowException) as error:
         why = " ".join(str(error).split())
         if "invalid UTF8" in why:
             raise InputError(f"{name} is not UTF-8 text; save it as UTF-8") from None

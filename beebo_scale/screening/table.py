@@ -12,8 +12,10 @@ import numpy as np
 from beebo_scale.errors import InputError
 
 from .columns import KINDS as KINDS
-from .columns import Place, check_numbers, check_scalars, convert, is_numeric, missing_text, rows_text, shown
+from .columns import Place, check_numbers, check_scalars, convert, missing_text, shown
 from .files import Source, did_you_mean, listing, open_source
+from .invalid import Fault, all_invalid, find_faults
+from .kinds import Use, infer, left_aside, table_of, uses_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -33,6 +35,8 @@ class Table:
         noise_variance: n float64, the known variance of each target, in its squared units; None if unknown.
         dropped: number of rows left out because their target was missing.
         before: number of rows that stand before the first one in the source, for a piece of it.
+        uses: what each column of the source is used for, and why.
+        invalid: rows left out because a feature cannot be read (with drop_invalid).
     """
 
     frame: pd.DataFrame
@@ -44,6 +48,8 @@ class Table:
     noise_variance: np.ndarray | None = None
     dropped: int = 0
     before: int = 0
+    uses: tuple[Use, ...] = ()
+    invalid: tuple[Fault, ...] = ()
 
     def __len__(self) -> int:
         return len(self.frame)
@@ -52,6 +58,10 @@ class Table:
     def features(self) -> list[str]:
         """Names of the feature columns, in order."""
         return list(self.kinds)
+
+    def describe(self) -> str:
+        """Column, use (a kind, a role, or ignored) and why, one line each, to print."""
+        return table_of(self.uses)
 
     def take(self, rows: np.ndarray) -> Table:
         """Return the table of some rows (0-based, or n booleans), in that order."""
@@ -69,16 +79,19 @@ def read_table(
     features: Mapping[str, str | None] | Iterable[str] | None = None,
     id: str | None = None,
     noise_variance: str | None = None,
+    drop_invalid: bool = False,
 ) -> Table:
     """Read measurements; rows without a target are dropped and counted.
 
     Args:
-        source: path of a CSV, TSV (also .gz, .xz) or Parquet file, or a DataFrame.
+        source: path of a CSV, TSV (also .gz, .xz), Excel ('file.xlsx', or 'file.xlsx#Sheet name') or Parquet file, or a
+            DataFrame.
         target: column to learn, in its own units.
-        features: column -> kind (None: infer it), or names; None takes every other column.
-            Numbers are inferred as continuous, text as categorical.
+        features: column -> kind (None: infer it), or names; None takes every other column but those that hold dates,
+            places on a plate, or another text in each row. Numbers are inferred as continuous, text as categorical.
         id: column that names the rows; it may also be a feature.
         noise_variance: column with the known variance of each target, in its squared units.
+        drop_invalid: leave out rows with a feature that cannot be read, instead of refusing the file.
 
     Raises:
         InputError: the file, a column or a cell is not usable.
@@ -92,24 +105,39 @@ def read_table(
     rows = np.flatnonzero(~np.isnan(y))
     dropped = len(raw) - len(rows)
     raw, y = raw.iloc[rows].reset_index(drop=True), y[rows]
+    uses = uses_of(file, raw, wanted, used, rows + 1, named=features is not None)
+    kinds = {use.column: use.use for use in uses if use.use in KINDS}
+    if not kinds:
+        raise InputError(f"{file.name}: no feature column; name some with their kinds ({left_aside(uses)})")
+    faults: list[Fault] = []
+    if drop_invalid:
+        bad, faults = find_faults(raw, kinds, file.name, rows + 1, {})
+        raw, y, rows = raw[~bad].reset_index(drop=True), y[~bad], rows[~bad]
+        if not len(raw):
+            raise all_invalid(file.name, faults)
+        _check_learnable(file.name, y, target)
     noise = None
     if noise_variance is not None:
         noise = noise_of(raw[noise_variance], Place(file.name, noise_variance, rows + 1))
-    frame, kinds = feature_frame(file, raw, wanted, id, rows + 1)
+    frame, kinds = feature_frame(file, raw, kinds, id, rows + 1)
     if id is not None:
         _check_ids(frame[id], Place(file.name, id, rows + 1))
-    return Table(frame, kinds, id, file.name, target, y, noise, dropped)
+    return Table(frame, kinds, id, file.name, target, y, noise, dropped, uses=uses, invalid=tuple(faults))
 
 
 def read_library(
-    source: str | os.PathLike[str] | pd.DataFrame, kinds: Mapping[str, str], id: str | None = None
+    source: str | os.PathLike[str] | pd.DataFrame,
+    kinds: Mapping[str, str],
+    id: str | None = None,
+    drop_invalid: bool = False,
 ) -> Table:
     """Read candidates: the id and feature columns of a file or frame, nothing else.
 
     Args:
-        source: path of a CSV, TSV (also .gz, .xz) or Parquet file, or a DataFrame.
+        source: path of a CSV, TSV (also .gz, .xz), Excel or Parquet file, or a DataFrame.
         kinds: feature column -> kind, as in the measured table.
         id: column that names the rows; it may also be a feature.
+        drop_invalid: leave out rows with a feature that cannot be read, instead of refusing the file.
 
     Raises:
         InputError: the file, a column or a cell is not usable.
@@ -120,11 +148,16 @@ def read_library(
     raw = file.load(list(dict.fromkeys([*used.values(), *wanted])))
     if not len(raw):
         raise InputError(f"{file.name} has a header but no rows; a library needs at least one candidate")
-    numbers = np.arange(1, len(raw) + 1)
+    numbers, faults = np.arange(1, len(raw) + 1), []
+    if drop_invalid:
+        bad, faults = find_faults(raw, {n: str(k) for n, k in wanted.items()}, file.name, numbers, {})
+        raw, numbers = raw[~bad].reset_index(drop=True), numbers[~bad]
+        if not len(raw):
+            raise all_invalid(file.name, faults)
     frame, found = feature_frame(file, raw, wanted, id, numbers)
     if id is not None:
         _check_ids(frame[id], Place(file.name, id, numbers))
-    return Table(frame, found, id, file.name)
+    return Table(frame, found, id, file.name, invalid=tuple(faults))
 
 
 def wanted_kinds(
@@ -158,9 +191,8 @@ def _listed(file: Source, features: Iterable[str] | None, used: list[str]) -> di
     if isinstance(features, str):
         raise InputError(f"features is the text {features!r}; give a dict of column: kind, or a list of columns")
     names = [column for column in file.columns if column not in used] if features is None else list(features)
-    if features is None and "" in names:
-        place = file.columns.index("") + 1
-        raise InputError(f"{file.name}: column {place} has no name; name it, or list the features")
+    if features is None:
+        names = [name for name in names if name]  # columns without a name may be many, and nobody can ask for them
     repeated = [name for i, name in enumerate(names) if name in names[:i]]
     if repeated:
         raise InputError(f"{file.name}: the feature {repeated[0]!r} is listed twice; list it once")
@@ -183,6 +215,11 @@ def target_of(source: str, values: pd.Series, column: str) -> np.ndarray:
     measured = y[~np.isnan(y)]
     if not len(measured):
         raise InputError(f"{source}: column {column!r} is empty in all {len(y)} rows; name the measured column")
+    _check_learnable(source, measured, column)
+    return y
+
+
+def _check_learnable(source: str, measured: np.ndarray, column: str) -> None:
     if len(measured) == 1:
         raise InputError(f"{source}: column {column!r} has a value in only one row; give at least two measurements")
     if (measured == measured[0]).all():
@@ -190,7 +227,6 @@ def target_of(source: str, values: pd.Series, column: str) -> np.ndarray:
             f"{source}: column {column!r} is {measured[0]:g} in every measured row, so there is nothing to learn; "
             "name another column"
         )
-    return y
 
 
 def noise_of(values: pd.Series, place: Place) -> np.ndarray:
@@ -210,7 +246,7 @@ def noise_of(values: pd.Series, place: Place) -> np.ndarray:
 
 
 def feature_frame(
-    file: Source, raw: pd.DataFrame, wanted: dict[str, str | None], id: str | None, numbers: np.ndarray
+    file: Source, raw: pd.DataFrame, wanted: Mapping[str, str | None], id: str | None, numbers: np.ndarray
 ) -> tuple[pd.DataFrame, dict[str, str]]:
     """Convert the features and put the id first; `numbers` are the n row numbers in the file."""
     import pandas as pd
@@ -222,7 +258,7 @@ def feature_frame(
     for name, kind in wanted.items():
         place = Place(file.name, name, numbers)
         check_scalars(raw[name], place)
-        kinds[name] = kind or ("continuous" if is_numeric(raw[name], file.typed) else "categorical")
+        kinds[name] = kind or infer(raw[name], file.typed, place).use
         columns[name] = convert(raw[name], kinds[name], place)
     return pd.DataFrame(columns), kinds
 
@@ -235,7 +271,7 @@ def _check_ids(ids: pd.Series, place: Place) -> None:
     again = ids.duplicated().to_numpy()
     if again.any():
         firsts = ids[again].drop_duplicates().iloc[:3]
-        where = [f"{shown(value)} {rows_text(place.rows[(ids == value).to_numpy()])}" for value in firsts]
+        where = [f"{shown(value)} {place.where((ids == value).to_numpy())}" for value in firsts]
         raise InputError(
             f"{place.source}: column {place.column!r} (id) repeats {'; '.join(where)}; "
             "give every row its own id, or read the table without an id"

@@ -196,7 +196,7 @@ def test_importing_the_package_is_light():
 
 
 def test_unknown_suffix(tmp_path):
-    refuse(lambda: read_table(tmp_path / "screen.xlsx", "y"), "screen.xlsx", ".csv.gz", ".parquet")
+    refuse(lambda: read_table(tmp_path / "screen.doc", "y"), "screen.doc", ".csv.gz", ".parquet", ".xlsx")
 
 
 def test_missing_file_names_its_neighbour(tmp_path):
@@ -229,17 +229,13 @@ def test_no_header_and_header_only(tmp_path):
 def test_not_utf8(tmp_path):
     path = tmp_path / "latin.csv"
     path.write_bytes("a,y\né,1\nb,2\n".encode("latin-1"))
-    refuse(lambda: read_table(path, "y"), "latin.csv", "UTF-8")
-    path.write_bytes("a,y\né,1\n".encode("utf-16"))
-    refuse(lambda: read_table(path, "y"), "latin.csv", "UTF-8")
+    refuse(lambda: read_table(path, "y"), "latin.csv is not UTF-8 text (byte 0xE9 in line 2)", "UTF-8")
 
 
 def test_damaged_files(tmp_path):
     whole = gzip.compress("".join(["a,y\n", *(f"{i * 7919 % 10007},{i}\n" for i in range(50_000))]).encode())
     for name, content in {
         "cut.csv.gz": whole[: len(whole) // 2],
-        "plain.csv.gz": b"a,y\n1,1\n2,2\n",
-        "plain.csv.xz": b"a,y\n1,1\n2,2\n",
         "text.parquet": b"a,y\n1,1\n2,2\n",
     }.items():
         (tmp_path / name).write_bytes(content)
@@ -271,7 +267,9 @@ def test_repeated_header(tmp_path):
 
 def test_nameless_column(tmp_path):
     path = save(tmp_path, ",a,y\n0,1,1\n1,2,2\n")
-    refuse(lambda: read_table(path, "y"), "screen.csv", "column 1 has no name")
+    table = read_table(path, "y")
+    assert table.features == ["a"]
+    assert [use.why for use in table.uses if not use.column] == ["has no name"]
     assert read_table(path, "y", ["a"]).features == ["a"]
 
 
@@ -304,8 +302,8 @@ def test_header_with_blanks_is_not_stripped(tmp_path):
 
 
 def test_wrong_separator_is_hinted(tmp_path):
-    path = save(tmp_path, "a;y\n1;1\n")
-    refuse(lambda: read_table(path, "y"), "'a;y'", "another character")
+    path = save(tmp_path, "a:y\n1:1\n")
+    refuse(lambda: read_table(path, "y"), "'a:y'", "another character")
 
 
 def test_library_without_a_feature(tmp_path):
@@ -367,8 +365,8 @@ def test_continuous_cells_count_only_where_the_target_is(tmp_path):
 
 
 def test_text_in_a_continuous_column(tmp_path):
-    path = save(tmp_path, 'a,y\n1,1\n"1,5",2\n')
-    refuse(lambda: read_table(path, "y", {"a": "continuous"}), "'a' is text ('1,5' in row 2)", "categorical")
+    path = save(tmp_path, "a,y\n1,1\nhot,2\n")
+    refuse(lambda: read_table(path, "y", {"a": "continuous"}), "'a' is text ('hot' in row 2)", "categorical")
 
 
 def test_empty_levels_and_several_values(tmp_path):
