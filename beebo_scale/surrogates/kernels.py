@@ -1,7 +1,8 @@
 r"""Prior kernels by column kind.
 
 A screen's kernel is a product (or a sum) over its columns: one ARD Matern for all continuous columns, an exchange
-kernel over the sites of each sequence and over all categorical columns, a Tanimoto kernel over each fingerprint.
+kernel over the sites of each DNA sequence and over all categorical columns, a substitution kernel (`substitution.py`)
+over the sites of each protein, a Tanimoto kernel over each fingerprint.
 Names of the priors: "botorch" (today's defaults: log-normal lengthscales that grow with sqrt(d), no outputscale) and
 "paper" (the defaults of the paper's time: gamma priors on lengthscale and outputscale).
 """
@@ -20,6 +21,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from .stationary import SmoothnessKernel
+from .substitution import substitution_kernel
 
 PRIORS = ("botorch", "paper")
 COMBINE = ("product", "sum")
@@ -174,13 +176,16 @@ def screen_kernel(
     return scaled_kernel(kernel) if "smiles" in kinds.values() else kernel
 
 
+SEQUENCES = {"protein": substitution_kernel, "dna": exchange_kernel}
+
+
 def _parts(kinds: Mapping[str, str], columns: Mapping[str, list[int]], priors: str) -> list[Kernel]:
     """Kernels over disjoint columns."""
     continuous = [i for name, kind in kinds.items() if kind == "continuous" for i in columns[name]]
     categorical = [i for name, kind in kinds.items() if kind == "categorical" for i in columns[name]]
     parts = [continuous_kernel(continuous, priors)] if continuous else []
     parts += [exchange_kernel(categorical)] if categorical else []
-    parts += [exchange_kernel(columns[name]) for name, kind in kinds.items() if kind in ("protein", "dna")]
+    parts += [SEQUENCES[kind](columns[name]) for name, kind in kinds.items() if kind in SEQUENCES]
     alone = len(kinds) == 1  # then the rows need not be copied to pick their columns
     fingerprints = [columns[name] for name, kind in kinds.items() if kind == "smiles"]
     return parts + [TanimotoKernel(active_dims=None if alone else tuple(own)) for own in fingerprints]

@@ -18,6 +18,7 @@ from beebo_scale.surrogates.kernels import (
     screen_kernel,
 )
 from beebo_scale.surrogates.stationary import live_gram
+from beebo_scale.surrogates.substitution import SubstitutionKernel
 from tests.helpers import LAWS, close, matern52, uniform
 
 
@@ -172,7 +173,10 @@ def test_a_screen_is_a_product_over_its_kinds():
     for columns, factor in zip(discrete, exchanges, strict=True):
         factor.lengthscale = 0.5 + uniform(1, len(columns), seed=len(columns))
         theta = factor.lengthscale.detach().reciprocal().squeeze(0)
-        expected = expected * brute_force(theta, X[:, columns], X[:, columns])
+        if isinstance(factor, SubstitutionKernel):
+            expected = expected * gram(factor, X, X)
+        else:
+            expected = expected * brute_force(theta, X[:, columns], X[:, columns])
     close(gram(kernel, X, X), expected)
 
 
@@ -187,8 +191,8 @@ def test_a_screen_as_a_sum_over_its_kinds():
     matern, letters = (part.base_kernel for part in kernel.kernels)
     close(gram(kernel, X, X), 0.3 * gram(matern, X, X) + 2.0 * gram(letters, X, X), rtol=1e-6)
     names = sorted(name.rpartition(".")[2] for name, *_ in kernel.named_priors())
-    assert names == ["lengthscale_prior"] * 2 + ["outputscale_prior"] * 2
-    assert isinstance(screen_kernel({"v": "protein"}, {"v": slice(0, 4)}, combine="sum"), ExchangeKernel)
+    assert names == ["lengthscale_prior"] * 2 + ["outputscale_prior"] * 2 + ["similarity_prior"]
+    assert isinstance(screen_kernel({"v": "protein"}, {"v": slice(0, 4)}, combine="sum"), SubstitutionKernel)
     with pytest.raises(ValueError, match="combine by product or sum, got 'mean'"):
         screen_kernel(kinds, slices, combine="mean")
 
@@ -205,7 +209,7 @@ def test_fingerprints_in_a_screen():
 
 
 def constant_columns():
-    kernel = screen_kernel({"t": "continuous", "v": "protein"}, {"t": slice(0, 2), "v": slice(2, 4)}).double()
+    kernel = screen_kernel({"t": "continuous", "v": "dna"}, {"t": slice(0, 2), "v": slice(2, 4)}).double()
     X = torch.cat([uniform(8, 1), codes(8, 1)], dim=-1)
     still = torch.full((8, 1), 7.0, dtype=torch.float64)
     return kernel, torch.cat([X[:, :1], still, X[:, 1:], still], dim=-1)
@@ -254,7 +258,7 @@ def test_live_gram_and_its_gradients():
 def test_priors(priors, scaled):
     kernel, *_ = screen_kernel_of_a_mix(priors)
     names = sorted(name.rpartition(".")[2] for name, *_ in kernel.named_priors())
-    assert names == ["lengthscale_prior"] * 4 + ["outputscale_prior"] * scaled
+    assert names == ["lengthscale_prior"] * 4 + ["outputscale_prior"] * scaled + ["similarity_prior"]
     X = torch.cat([uniform(3, 1), codes(3, 6)], dim=-1)
     expected = kernel.outputscale.detach().expand(3) if scaled else torch.ones(3, dtype=torch.float64)
     close(kernel(X, diag=True), expected)
@@ -262,7 +266,7 @@ def test_priors(priors, scaled):
 
 def test_a_single_factor_is_no_product():
     kernel = screen_kernel({"v": "protein"}, {"v": slice(0, 4)})
-    assert isinstance(kernel, ExchangeKernel)
+    assert isinstance(kernel, SubstitutionKernel)
     assert kernel.ard_num_dims == 4
     with pytest.raises(ValueError, match="priors are botorch or paper, got 'flat'"):
         screen_kernel({"v": "protein"}, {"v": slice(0, 4)}, "flat")
