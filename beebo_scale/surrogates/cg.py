@@ -13,7 +13,8 @@ All columns share one block Krylov space: what costs is the evaluation of K, so 
 one and need a fraction of the iterations. Fewer columns are joined by random ones.
 
 Sources: Gardner et al. 2018 (BBMM: the preconditioner); O'Leary 1980 (block conjugate gradients); Dubrulle 2001 (its
-form with orthonormal residuals, which breaks down on no dependent columns).
+form with orthonormal residuals, which breaks down on no dependent columns); Epperly, Tropp & Webber 2024 (pivots
+drawn at random, block by block).
 """
 
 from __future__ import annotations
@@ -30,7 +31,9 @@ from torch import Tensor
 from ..errors import InputError
 from .products import KernelMatrix
 
-BLOCK = 64  # columns that are worth iterating on together
+BLOCK = 64  # columns that are worth iterating on together, and pivots drawn together
+RANKS = (100, 2048)  # of the preconditioner: an eighth of the rows, within these limits ...
+NUMBERS = 2**27  # ... and so many numbers of L, 1 GB: beside products with all of K its own products cost little
 RESTARTS = 3  # from the true residual, should rounding have led the recursion away from it
 
 
@@ -60,14 +63,14 @@ class CovarianceSolver:
     Attributes:
         K: k(Z, Z).
         sigma2: n noise variances of the centers, above zero.
-        rank: columns of the preconditioner's L.
+        rank: columns of the preconditioner's L, None by the number of rows.
         max_iterations: limit of the iterations of one solve.
         factor: a number above zero.
     """
 
     K: KernelMatrix
     sigma2: Tensor
-    rank: int = 100
+    rank: int | None = None
     max_iterations: int = 1000
     factor: float = 1.0
 
@@ -138,7 +141,9 @@ class CovarianceSolver:
     @cached_property
     def preconditioner(self) -> Preconditioner:
         """M^-1/2."""
-        return Preconditioner.of(pivoted_cholesky(self.K, self.sigma2, self.rank))
+        n, (least, most) = len(self.K), RANKS
+        rank = max(least, min(most, n // 8, NUMBERS // n)) if self.rank is None else self.rank
+        return Preconditioner.of(pivoted_cholesky(self.K, self.sigma2, rank))
 
     def _apply(self, V: Tensor) -> Tensor:
         """M^-1/2 (Sigma^-1/2 K Sigma^-1/2 + 1) M^-1/2 V."""
@@ -180,30 +185,55 @@ class Preconditioner:
         return V - self.L @ (self.G @ (self.L.mT @ V))
 
 
-def pivoted_cholesky(K: KernelMatrix, sigma2: Tensor, rank: int) -> Tensor:
-    """L with L L' <= Sigma^-1/2 K Sigma^-1/2, column by column at the row with the largest remainder (ties: lowest).
+def pivoted_cholesky(K: KernelMatrix, sigma2: Tensor, rank: int, seed: int = 0) -> Tensor:
+    """L with L L' <= Sigma^-1/2 K Sigma^-1/2, at rows drawn with probabilities proportional to what remains of them.
+
+    Rows are drawn a block at a time, so that the work is in matrix products; of rows that say nearly the same the
+    first is taken.
 
     Args:
         K: n x n.
         sigma2: n.
         rank: number of columns, fewer where nothing remains.
+        seed: of the draws.
 
     Returns:
         n x k, k <= rank.
     """
-    s = sigma2.sqrt()
+    s, generator = sigma2.sqrt(), torch.Generator().manual_seed(seed)
     rest = K.diagonal() / sigma2  # n
     least = len(rest) * _eps(rest) * float(rest.max())
-    L = rest.new_zeros(len(rest), min(rank, len(rest)))
-    for j in range(L.shape[-1]):
-        rest = K.workers.first(rest)  # a pivot must be the same on all workers
+    L, done = rest.new_zeros(len(rest), min(rank, len(rest))), 0
+    while done < L.shape[-1]:
+        rest = K.workers.first(torch.where(rest > least, rest, 0.0))  # pivots must be the same on all workers
+        count = min(BLOCK, L.shape[-1] - done, int(rest.count_nonzero()))
+        if count == 0:
+            break
+        rows = torch.multinomial(rest.cpu(), count, generator=generator).to(s.device)
+        C = K.rows(rows) / (s[rows].unsqueeze(-1) * s) - L[rows, :done] @ L[:, :done].mT  # count x n
+        pivots = _independent(C[:, rows], max(least, float(rest[rows].mean()) / count))
+        C, rows = C[pivots], rows[pivots]
+        factor = torch.linalg.cholesky(0.5 * (C[:, rows] + C[:, rows].mT))
+        new = torch.linalg.solve_triangular(factor, C, upper=False).mT  # n x pivots
+        L[:, done : done + len(rows)] = new
+        rest = rest - new.square().sum(-1)
+        rest[rows] = 0.0
+        done += len(rows)
+    return L[:, :done]
+
+
+def _independent(C: Tensor, floor: float) -> list[int]:
+    """Rows of a small matrix by pivoted Cholesky: one by one the largest remainder, as long as it is above `floor`."""
+    L, rest, pivots = torch.zeros_like(C), C.diagonal().clone(), list[int]()
+    for j in range(len(C)):
         i = int(rest.argmax())
-        if float(rest[i]) <= least:
-            return L[:, :j]
-        L[:, j] = (K.row(i) / (s[i] * s) - L[:, :j] @ L[i, :j]) / rest[i].sqrt()
-        rest = (rest - L[:, j].square()).clamp_min(0.0)
+        if j > 0 and float(rest[i]) <= floor:
+            break
+        L[:, j] = (C[i] - L[:, :j] @ L[i, :j]) / rest[i].sqrt()
+        rest = rest - L[:, j].square()
         rest[i] = 0.0
-    return L
+        pivots.append(i)
+    return pivots
 
 
 def conjugate_gradients(

@@ -37,7 +37,7 @@ from .rank import Probes, affordable_rank, excess, free_memory
 from .stationary import freeze
 
 FIRST_RANK = 128  # of rank="auto"; it doubles from there
-PROBE_TOLERANCE = 1e-6  # what the exact variance at a probe may be off by, in units of the noise variance
+PROBE_TOLERANCE = 1e-4  # what the exact variance at a probe may be off by, in units of the noise variance
 
 
 @dataclass(frozen=True)
@@ -49,8 +49,8 @@ class LoveOptions:
         error: that tolerance.
         memory: bytes that building the root may take, None for half of what is free.
         seed: of the random sketch and of the probe batches.
-        mean_tolerance: relative residual of the mean's weights; 1e-6 leaves about 1e-6 standard deviations in the mean.
-        preconditioner: rank of the partial Cholesky factorisation that preconditions conjugate gradients.
+        mean_tolerance: relative residual of the mean's weights, whitened and preconditioned.
+        preconditioner: rank of the partial Cholesky factorisation that preconditions conjugate gradients, None by n.
         max_iterations: limit of conjugate gradients.
         sketch_dtype: number format of the products that find the subspace. float32 halves their cost and cannot harm:
             the projection on what they find is computed in float64.
@@ -62,10 +62,10 @@ class LoveOptions:
     error: float = 0.05
     memory: int | None = None
     seed: int = 0
-    mean_tolerance: float = 1e-6
-    preconditioner: int = 100
+    mean_tolerance: float = 1e-4
+    preconditioner: int | None = None
     max_iterations: int = 1000
-    sketch_dtype: torch.dtype | None = None
+    sketch_dtype: torch.dtype | None = torch.float32
     batches: int = 2
     q: int = 64
 

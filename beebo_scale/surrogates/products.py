@@ -62,9 +62,9 @@ class KernelMatrix:
             parts[slot, : len(X)] = self._rows(X, V) if product is None else product(X, Z, V)
         return self.workers.gather(parts, count).flatten(0, 1)[: len(Z)]
 
-    def row(self, i: int) -> Tensor:
-        """k(z_i, Z): n."""
-        return gram(self.kernel, self.Z[i : i + 1], self.Z).squeeze(0)
+    def rows(self, index: Tensor) -> Tensor:
+        """k(z_i, Z) for some i: len(index) x n."""
+        return gram(self.kernel, self.Z[index], self.Z)
 
     def diagonal(self) -> Tensor:
         """k(z, z): n."""

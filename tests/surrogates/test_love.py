@@ -53,7 +53,7 @@ def test_mean_is_exact_and_covariance_close():
     close(posterior.covar(X), exact.covar(X), rtol=0.0, atol=1e-4)
     assert posterior.rank == report.rank == 150
     assert report.cg_converged
-    assert report.cg_residual < 1e-7
+    assert report.cg_residual < 1e-4
 
 
 @pytest.mark.parametrize("lengthscale", LENGTHSCALES)
