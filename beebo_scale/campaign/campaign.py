@@ -21,7 +21,8 @@ from ..proposal.record import input_hashes
 from ..screening import Batch, Encoder, Layout, Table, outliers, read_table, write_plates
 from ..screening.columns import missing_text, rows_text
 from ..screening.files import open_source
-from ..screening.library import open_library
+from ..screening.invalid import listed
+from ..screening.library import Library, open_library
 from ..surrogates import Surrogate, fit, load_surrogate
 from .books import INITIAL, Books, columns
 from .choose import choose_batch
@@ -82,13 +83,16 @@ class Campaign:
         folder = Path(path)
         if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
             raise InputError(f"{folder} exists already; give a new folder, or go on with campaign suggest")
-        table = read_table(measured, settings.target, settings.features, None, settings.noise_variance)
+        drop = settings.drop_invalid
+        table = read_table(measured, settings.target, settings.features, None, settings.noise_variance, drop)
         settings = replace(settings, features=dict(table.kinds))
-        check_request(settings.request(1), table, _library(settings.library, settings), settings.box)
+        check_request(settings.request(1), table, _library(settings.library, settings, table), settings.box)
         frame = _initial(measured, table, settings)
         with _new(folder) as new:
             new.make()
             write_text(new.measured, frame)
+            if table.invalid:
+                write_text(new.dropped, listed(table.invalid))
             text = settings.in_folder(folder).to_yaml()
             new.settings.write_text(text, encoding="utf-8")
         campaign = cls(Folder(folder))
@@ -145,8 +149,8 @@ class Campaign:
             request = settings.request(number, q)
             self.folder.make()
             table = self.table()
-            library = settings.library_path(self.folder.path)
-            check_request(request, table, _library(library, settings), settings.box)
+            library = _library(settings.library_path(self.folder.path), settings, table)
+            check_request(request, table, library, settings.box)
             started = time.monotonic()
             surrogate, notes = self._fit(table, number)
             notes += _far_out(surrogate, books, table)
@@ -224,10 +228,10 @@ class Campaign:
         return status_of(self.folder, self.books())
 
 
-def _library(path: str | None, settings: Settings) -> Any:
+def _library(path: str | None, settings: Settings, table: Table) -> Library | None:
     """The candidates with their ids checked, if there are any."""
-    kinds = {name: str(kind) for name, kind in settings.features.items()}
-    return None if path is None else open_library(path, kinds, settings.id)
+    lengths = Encoder.from_table(table).lengths if settings.drop_invalid else None
+    return None if path is None else open_library(path, table.kinds, settings.id, lengths=lengths)
 
 
 def _initial(measured: Source | pd.DataFrame, table: Table, settings: Settings) -> pd.DataFrame:
@@ -240,6 +244,7 @@ def _initial(measured: Source | pd.DataFrame, table: Table, settings: Settings) 
         cells = pd.Series("", index=frame.index, dtype=object)
         if settings.id in file.columns:
             raw = file.load([settings.id, settings.target])
+            raw = raw.drop(index=[fault.row - 1 for fault in table.invalid])
             cells = _with_target(raw, settings.target)[settings.id]
         frame.insert(0, settings.id, cells.to_numpy())
     frame[settings.target] = table.y

@@ -10,6 +10,7 @@ from ..energy import MeanEnergy, TargetEnergy
 from ..errors import InputError
 from ..proposal import Request, propose
 from ..screening import Batch
+from ..screening.library import Library
 from ..surrogates import Surrogate
 from .books import Books
 
@@ -17,14 +18,14 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
-def choose_batch(surrogate: Surrogate, books: Books, request: Request, library: str | None) -> Batch:
+def choose_batch(surrogate: Surrogate, books: Books, request: Request, library: Library | None) -> Batch:
     """Choose from the library or the box of a campaign; nothing that is pending, measured or has failed.
 
     Args:
         surrogate: of all results.
         books: results and proposals.
         request: of the round.
-        library: path of the candidates, if there are any.
+        library: of the candidates, if there are any.
     """
     settings = books.settings
     return propose(

@@ -2,6 +2,7 @@
 
     campaign.yaml           settings
     measured.csv            every result, one row each: what was known before, what came of proposals, and anything else
+    dropped.csv             first results that were left out because they cannot be read, if there were any
     rounds/round-001.csv    what was proposed in round 1; .run.json says how, .plate.csv where it goes on the plate
     pending.csv             proposed and not yet recorded; written anew after each change, for people only
     models/round-001.ckpt   the surrogate of round 1, from which the fit of the next round starts
@@ -50,6 +51,11 @@ class Folder:
     def measured(self) -> Path:
         """All results."""
         return self.path / "measured.csv"
+
+    @property
+    def dropped(self) -> Path:
+        """First results that were left out."""
+        return self.path / "dropped.csv"
 
     @property
     def pending(self) -> Path:
@@ -125,7 +131,7 @@ def read_text(path: Path, columns: list[str]) -> pd.DataFrame:
     return file.load([file.require(column, "campaign") for column in columns])
 
 
-def write_text(path: Path, frame: pd.DataFrame) -> None:
+def write_text(path: Path, content: pd.DataFrame | str) -> None:
     """Replace one of the campaign's CSV files, whole or not at all."""
-    text = frame.to_csv(index=False, lineterminator="\n")
+    text = content if isinstance(content, str) else content.to_csv(index=False, lineterminator="\n")
     atomic_write(path, lambda temporary: temporary.write_bytes(text.encode()))

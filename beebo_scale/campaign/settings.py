@@ -22,6 +22,7 @@ TYPES = {
     "features": dict,
     "id": str,
     "noise_variance": str,
+    "drop_invalid": bool,
     "minimize": bool,
     "hit": float,
     "library": str,
@@ -55,6 +56,7 @@ class Settings:
         features: column -> kind.
         id: column that names the rows of the library, None without one.
         noise_variance: column with the known variance of each target.
+        drop_invalid: leave out rows with a feature that cannot be read, of the first results and of the library.
         minimize: small targets are good.
         hit: a value that the target should come close to, instead of a large or small one.
         library: file of candidates; a relative path counts from the campaign's folder ...
@@ -73,6 +75,7 @@ class Settings:
     features: Mapping[str, str | None]
     id: str | None = None
     noise_variance: str | None = None
+    drop_invalid: bool = False
     minimize: bool = False
     hit: float | None = None
     library: str | None = None

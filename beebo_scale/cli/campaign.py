@@ -11,12 +11,14 @@ from ..campaign import Campaign, Settings
 from ..campaign.record import Tally
 from ..campaign.status import Status
 from ..errors import InputError
-from ..screening import Layout, check_names
+from ..screening import Layout, Table, check_names, read_table
+from ..screening.invalid import dropped_path, told
 from ..surrogates import KINDS
 from ..surrogates.kernels import PRIORS
 from ..surrogates.target import TRANSFORMS
 from . import plates
 from .arguments import number, parse_bounds, parse_features, parse_names, whole_number
+from .choice import DROP_INVALID
 
 HELP = "Keep a campaign of several rounds in one folder: init, suggest, record, status."
 ACTIONS = {
@@ -48,7 +50,12 @@ def add_actions(parser: ArgumentParser) -> None:
 def _init_options(parser: ArgumentParser) -> None:
     add = parser.add_argument
     add("--config", action="config", help="a YAML file with any of these options")
-    add("--measured", type=str, required=True, help="results so far: CSV, TSV (also .gz, .xz) or Parquet")
+    add(
+        "--measured",
+        type=str,
+        required=True,
+        help="results so far: CSV, TSV (also .gz, .xz), Excel (FILE.xlsx#SHEET) or Parquet",
+    )
     add("--target", type=str, required=True, help="column to improve; rows without it are left out")
     add("--features", nargs="+", metavar="COLUMN:KIND", help="as in suggest; without it every other column")
     add("--id", type=str, help="column that names the rows of the library")
@@ -58,6 +65,7 @@ def _init_options(parser: ArgumentParser) -> None:
     add("--integer", nargs="+", metavar="COLUMN", help="columns of the box that take whole numbers only")
     add("--constraint", nargs="+", metavar="TEXT", help="linear limits in the box, such as 'acid + 2*base <= 80'")
     add("--shared", nargs="+", metavar="COLUMN", help="columns that are the same in a whole batch")
+    add("--drop-invalid", action="store_true", help=DROP_INVALID)
     add("-q", "--q", type=whole_number, default=96, help="experiments of a round")
     add("--temperatures", nargs="+", metavar="T", help="T' of each round, the last one for all others; default: 0.5")
     add("--rounds", type=whole_number, help="rounds that --schedule leads over")
@@ -90,11 +98,13 @@ def run(options: Namespace) -> Any:
 
 
 def _init(options: Namespace) -> Campaign:
-    if not isinstance(options.minimize, bool):  # from a configuration file
-        raise InputError(f"minimize: {options.minimize!r} is neither true nor false")
+    for flag in ("minimize", "drop_invalid"):
+        if not isinstance(options[flag], bool):  # from a configuration file
+            raise InputError(f"{flag}: {options[flag]!r} is neither true nor false")
+    table = _measured(options)
     settings = Settings(
         target=options.target,
-        features=_features(options),
+        features=table.kinds,
         bounds=None if options.bounds is None else parse_bounds(options.bounds),
         integer=parse_names(options.integer),
         constraints=_texts(options.constraint),
@@ -105,6 +115,7 @@ def _init(options: Namespace) -> Campaign:
             for name in (
                 "id",
                 "noise_variance",
+                "drop_invalid",
                 "library",
                 "q",
                 "minimize",
@@ -117,22 +128,17 @@ def _init(options: Namespace) -> Campaign:
         },
     )
     campaign = Campaign.create(options.folder, options.measured, settings)
-    status = campaign.status()
-    kinds = ", ".join(f"{name} ({kind})" for name, kind in campaign.settings.features.items())
-    print(f"{options.folder}: a campaign with {status.initial} results; features: {kinds}")
+    print(f"{options.folder}: a campaign with {campaign.status().initial} results\n{table.describe()}")
+    if table.invalid:
+        print(told(table.invalid, campaign.folder.dropped))
     return campaign
 
 
-def _features(options: Namespace) -> dict[str, str | None]:
-    """The features asked for, or every column of the measured file without another use."""
-    if options.features is not None:
-        return parse_features(options.features)
-    from ..screening import read_table
-
-    used = options.id is not None and options.library is not None
-    return dict(
-        read_table(options.measured, options.target, None, options.id if used else None, options.noise_variance).kinds
-    )
+def _measured(options: Namespace) -> Table:
+    """The first results; features are those asked for, or every column without another use."""
+    features = None if options.features is None else parse_features(options.features)
+    id = None if options.library is None or features is not None else options.id
+    return read_table(options.measured, options.target, features, id, options.noise_variance, options.drop_invalid)
 
 
 def _texts(given: Any) -> tuple[str, ...]:
@@ -181,6 +187,8 @@ def _suggest(options: Namespace) -> Any:
     count, before = len(suggestion.batch.frame), suggestion.batch.run["campaign"]["pending"]
     waiting = f"; {before} from earlier rounds are pending, too" if before else ""
     print(f"{suggestion.path}: {count} experiments of round {suggestion.round}{waiting}")
+    if suggestion.batch.invalid:
+        print(told(suggestion.batch.invalid, dropped_path(suggestion.path)))
     for path in suggestion.plates:
         print(path)
     return suggestion

@@ -15,6 +15,7 @@ from .arguments import number, parse_bounds, parse_counts, parse_names, whole_nu
 
 FILES = ("library", "pending", "exclude")  # options that name a file to read
 ENERGIES = ("mean", "softmax")
+DROP_INVALID = "leave out rows with a feature that cannot be read, and list them in a file beside the batch"
 GOES_WITH = {  # option -> what it is about
     "integer": "bounds",
     "constraint": "bounds",
@@ -42,6 +43,7 @@ def add_options(parser: ArgumentParser) -> None:
     add("--at-most", nargs="+", metavar="COLUMN:COUNT", help="no more rows of the library than COUNT with one value")
     add("--min-distance", type=number, help="least distance between proposed rows of the library (see the guide)")
     add("--allow-repeats", action="store_true", help="also propose inputs that were measured already")
+    add("--drop-invalid", action="store_true", help=DROP_INVALID)
     add = parser.add_argument_group("how to choose").add_argument
     add("-q", "--q", type=whole_number, default=96, help="experiments in the batch")
     add("--temperature", type=number, default=0.5, help="T': 0 exploits, 0.5 balances, 2 explores")
@@ -61,7 +63,7 @@ def check_options(options: Namespace, inputs: tuple[str, ...], outputs: tuple[st
         outputs: options beside "out" that name a file to write.
     """
     _check_files(options, (*inputs, *FILES), outputs)
-    for flag in ("minimize", "allow_repeats"):
+    for flag in ("minimize", "allow_repeats", "drop_invalid"):
         if not isinstance(options[flag], bool):  # from a configuration file
             raise InputError(f"{flag}: {options[flag]!r} is neither true nor false")
     if (options.library is None) == (options.bounds is None):

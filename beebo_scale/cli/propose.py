@@ -17,6 +17,7 @@ from ..proposal.job import Stopped, make_folder, open_run, stopping_on_sigterm
 from ..proposal.record import input_hashes, versions
 from ..proposal.work import Crew, Ledger, on_first
 from ..screening import Batch, Layout, write_plates
+from ..screening.invalid import dropped_path, told
 from ..surrogates import load_surrogate
 from ..workers import Workers
 from . import plates
@@ -52,13 +53,15 @@ def run(options: Namespace) -> Batch:
     with stopping_on_sigterm(), join(options.workers, options.threads) as workers, _told(options, workers):
         device = device_of(options.device)
         surrogate = load_surrogate(options.surrogate)
-        _say(workers, f"{options.surrogate}: {surrogate.kind} surrogate of {surrogate.target}")
+        kinds = ", ".join(f"{name} ({kind})" for name, kind in surrogate.encoder.kinds.items())
+        _say(workers, f"{options.surrogate}: {surrogate.kind} surrogate of {surrogate.target}; features: {kinds}")
         with _ledger(options, workers, device.type) as ledger:
             batch = propose(
                 surrogate,
                 library=options.library,
                 bounds=box_of(options),
                 id=options.id,
+                drop_invalid=options.drop_invalid,
                 crew=Crew(workers, ledger),
                 device=device,
                 **vars(request),
@@ -67,6 +70,8 @@ def run(options: Namespace) -> Batch:
             _record(batch, options, workers, device.type)
             maps = on_first(workers, lambda: _write(batch, options.out, layout))
     _say(workers, f"{options.out}: {options.q} rows to measure next")
+    if batch.invalid:
+        _say(workers, told(batch.invalid, dropped_path(options.out)))
     for path in maps:
         _say(workers, path)
     return batch

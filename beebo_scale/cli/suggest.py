@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import sys
 import time
+from dataclasses import replace
 
 from jsonargparse import ArgumentParser, Namespace
 
 from ..proposal import check_request, propose
 from ..proposal.record import input_hashes
-from ..screening import Batch, Table, read_table, write_plates
+from ..screening import Batch, Encoder, Table, read_table, write_plates
+from ..screening.invalid import dropped_path, told
 from ..screening.library import open_library
 from ..surrogates import KINDS, fit, load_surrogate
 from ..surrogates.kernels import PRIORS
@@ -27,14 +29,19 @@ def build_parser() -> ArgumentParser:
     parser = ArgumentParser(description=HELP, exit_on_error=False, allow_abbrev=False)
     add = parser.add_argument
     add("--config", action="config", help="a YAML file with any of these options")
-    add("--measured", type=str, required=True, help="measured rows: CSV, TSV (also .gz, .xz) or Parquet")
+    add(
+        "--measured",
+        type=str,
+        required=True,
+        help="measured rows: CSV, TSV (also .gz, .xz), Excel (FILE.xlsx#SHEET) or Parquet",
+    )
     add("--target", type=str, required=True, help="column to improve; rows without it are left out")
     add(
         "--features",
         nargs="+",
         metavar="COLUMN:KIND",
-        help="kinds: continuous, categorical, protein, dna; a bare COLUMN is continuous if it holds numbers, else "
-        "categorical; without this option every other column is a feature",
+        help="kinds: continuous, categorical, protein, dna, smiles; a bare COLUMN is continuous if it holds numbers, "
+        "else categorical; without this option all other columns but dates, places on a plate and names are features",
     )
     add("--id", type=str, help="column that names the rows, in the library too")
     add("--noise-variance", type=str, help="column with the known variance of each target")
@@ -55,15 +62,18 @@ def run(options: Namespace) -> Batch:
     layout = plates.layout_of(options, options.seed)
     features = None if options.features is None else parse_features(options.features)
     box, choice = box_of(options), choice_arguments(options)
-    table = read_table(options.measured, options.target, features, options.id, options.noise_variance)
+    drop = options.drop_invalid
+    table = read_table(options.measured, options.target, features, options.id, options.noise_variance, drop)
+    left_out = f", {table.dropped} without {table.target} left out" if table.dropped else ""
+    print(f"{table.source}: {len(table)} measured rows{left_out}\n{table.describe()}", flush=True)
     library = None
     if options.library is not None:
-        library = open_library(options.library, table.kinds, options.id, list(choice["limits"].at_most))
+        lengths = Encoder.from_table(table).lengths if drop else None
+        library = open_library(
+            options.library, table.kinds, options.id, list(choice["limits"].at_most), lengths=lengths
+        )
     check_request(request, table, library, box, options.pending, options.exclude)
     warm_start = None if options.warm_start is None else load_surrogate(options.warm_start)
-    kinds = ", ".join(f"{name} ({kind})" for name, kind in table.kinds.items())
-    left_out = f", {table.dropped} without {table.target} left out" if table.dropped else ""
-    print(f"{table.source}: {len(table)} measured rows{left_out}; features: {kinds}", flush=True)
     started = time.monotonic()
     surrogate = fit(
         table,
@@ -77,12 +87,15 @@ def run(options: Namespace) -> Batch:
     if surrogate.report.warning:
         print(f"beebo-scale: {surrogate.report.warning}", file=sys.stderr)
     batch = propose(surrogate, library=library, bounds=box, id=options.id, **vars(request), **choice)
+    batch = replace(batch, invalid=(*table.invalid, *batch.invalid))
     _record(batch, options, table, fit_seconds)
     if options.save_model is not None:
         surrogate.save(options.save_model)
     maps = () if layout is None else write_plates(batch.frame, options.out, layout)
     batch.write(options.out)  # last: where it stands, everything else does
     print(f"{options.out}: {options.q} rows to measure next")
+    if batch.invalid:
+        print(told(batch.invalid, dropped_path(options.out)))
     for path in maps:
         print(path)
     return batch
@@ -93,5 +106,7 @@ def _record(batch: Batch, options: Namespace, table: Table, fit_seconds: float) 
     given = {name: value for name, value in options.as_dict().items() if name not in ("config", "bounds")}
     batch.run["configuration"] = given | batch.run["configuration"]
     batch.run["measured"] = {"source": table.source, "rows": len(table), "dropped": table.dropped}
+    if options.drop_invalid:
+        batch.run["measured"]["invalid"] = len(table.invalid)
     batch.run["inputs"] |= input_hashes(*(options[name] for name in (*INPUTS, *FILES) if options[name] is not None))
     batch.run["timings"] = {"fit_seconds": fit_seconds} | batch.run["timings"]

@@ -17,6 +17,7 @@ from ..energy import Energy, MeanEnergy, PointEnergy, worth
 from ..errors import InputError
 from ..posterior import Posterior
 from ..screening import Batch, Encoder, Table
+from ..screening.invalid import Fault
 from ..screening.library import Library, open_library
 from .blocks import ranked
 from .box import BoxSearch, optimize_box
@@ -48,6 +49,7 @@ class _Found:
     gain: Tensor
     configuration: dict[str, Any]
     record: dict[str, Any]
+    invalid: tuple[Fault, ...] = ()
 
 
 def propose(
@@ -60,6 +62,7 @@ def propose(
     maximize: bool = True,
     id: str | None = None,
     allow_repeats: bool = False,
+    drop_invalid: bool = False,
     energy: Energy | None = None,
     pending: Listing | None = None,
     exclude: Listing | None = None,
@@ -82,6 +85,8 @@ def propose(
         maximize: False if small targets are good.
         id: column of the library that names its rows.
         allow_repeats: also propose inputs that were measured already, and one input twice.
+        drop_invalid: leave out rows of the library that cannot be read, instead of refusing it: the batch is that of a
+            library without them, and its `invalid` lists them.
         energy: `MeanEnergy` (the default), `SoftmaxEnergy`, or `TargetEnergy` to come close to a value.
         pending: experiments that are running, a file or frame with their feature columns or the library's ids: they
             count in I and are not proposed again.
@@ -106,7 +111,9 @@ def propose(
     named = [source for source in (pending, exclude) if isinstance(source, (str, os.PathLike))]
     if library is not None and bounds is None:
         limits = limits or Limits()
-        opened = open_library(library, surrogate.encoder.kinds, id, list(limits.at_most))
+        encoder = surrogate.encoder
+        lengths = encoder.lengths if drop_invalid else None
+        opened = open_library(library, encoder.kinds, id, list(limits.at_most), lengths=lengths)
         found = chooser.from_library(opened, limits, chooser.rules(pending, exclude, opened))
     elif bounds is not None and library is None:
         box = bounds if isinstance(bounds, Box) else Box(bounds)
@@ -126,7 +133,7 @@ def propose(
         "versions": versions(),
         "timings": {"propose_seconds": round(time.monotonic() - start, 3)},
     }
-    return Batch(frame, run)
+    return Batch(frame, run, found.invalid)
 
 
 def _completed(found: _Found, surrogate: Surrogate) -> pd.DataFrame:
@@ -205,7 +212,9 @@ class _Chooser:
             frame, X, gain = library.take(better.rows.numpy()).frame, better.X, better.gain
             record["swaps"] = better.record
         configuration = {"library": library.source, "limits": asdict(limits)}
-        return _Found(frame, X, gain, configuration, record)
+        if library.invalid:
+            record["library"] |= {"invalid": len(library.invalid)}
+        return _Found(frame, X, gain, configuration, record, library.invalid)
 
     def _improved(self, library: Library, aim: Aim, choice: Choice) -> JointChoice:
         """The batch of the mean energy after exchanges that raise the joint value."""

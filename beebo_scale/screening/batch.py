@@ -15,6 +15,8 @@ import numpy as np
 
 from beebo_scale.errors import InputError
 
+from .invalid import Fault, dropped_path, listed
+
 if TYPE_CHECKING:
     import pandas as pd
 
@@ -28,15 +30,18 @@ class Batch:
     Attributes:
         frame: columns rank, <id>, <features>, mean, std, gain; best first.
         run: what the run file holds (plain JSON types): configuration, seed, timings and the like.
+        invalid: rows of the input files that were left out (with drop_invalid).
     """
 
     frame: pd.DataFrame
     run: dict[str, Any]
+    invalid: tuple[Fault, ...] = ()
 
     def write(self, path: str | os.PathLike[str]) -> None:
         """Write the batch as CSV or Parquet by its suffix, and `<name>.run.json` beside it.
 
-        Both are complete before either gets its name, the batch last: where a batch stands, its run file does.
+        If rows were left out, `<name>.dropped.csv` lists them. All are complete before one gets its name, the batch
+        last: where a batch stands, its run file does.
 
         Raises:
             InputError: the path cannot be written.
@@ -44,12 +49,12 @@ class Batch:
         target = check_output(path)
         run = run_path(target)
         text = json.dumps(_strict(self.run), indent=2, allow_nan=False, ensure_ascii=False) + "\n"
-        _write_together(
-            {
-                run: lambda temporary: _write_bytes(temporary, text.encode()),
-                target: lambda temporary: _write_frame(self.frame, temporary, _batch_suffix(target)),
-            }
-        )
+        writers: dict[Path, Callable[[Path], object]] = {}
+        if self.invalid:
+            writers[dropped_path(target)] = lambda temporary: _write_bytes(temporary, listed(self.invalid).encode())
+        writers[run] = lambda temporary: _write_bytes(temporary, text.encode())
+        writers[target] = lambda temporary: _write_frame(self.frame, temporary, _batch_suffix(target))
+        _write_together(writers)
 
 
 def write_frame(path: str | os.PathLike[str], frame: pd.DataFrame) -> None:

@@ -183,7 +183,7 @@ def letter_codes(text: pd.Series, kind: str, place: Place, length: int | None = 
     # One byte per letter: whatever is not ASCII becomes '?', which no alphabet has.
     letters = np.frombuffer("".join(text.tolist()).encode("ascii", "replace"), dtype=np.uint8)
     codes = _code_table(ALPHABETS[kind])[letters].reshape(len(text), length)
-    unknown = (codes < 0).any(axis=1)
+    unknown = np.asarray((codes < 0).any(axis=1))
     if unknown.any():
         row = int(np.argmax(unknown))
         position = int(np.argmax(codes[row] < 0))

@@ -189,6 +189,11 @@ class Encoder:
         return {column.name: column.kind for column in self.columns}
 
     @property
+    def lengths(self) -> dict[str, int]:
+        """Number of letters of each sequence feature."""
+        return {column.name: column.length for column in self.columns if isinstance(column, SequenceColumn)}
+
+    @property
     def width(self) -> int:
         """Number of columns of X."""
         return sum(column.width for column in self.columns)

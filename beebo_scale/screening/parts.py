@@ -82,7 +82,9 @@ class FilePart:
         cuts = [(int(start), int(last) + 1) for start, last in self._in_file(lasts)]
         for (start, stop), cells in zip(cuts, self.source.stream(columns, cuts), strict=True):
             gone = self.left_out[slice(*np.searchsorted(self.left_out, [start, stop]))] - start
-            yield cells.drop(index=gone).reset_index(drop=True) if len(gone) else cells
+            kept = np.ones(len(cells), dtype=bool)
+            kept[gone] = False
+            yield cells[kept].reset_index(drop=True) if len(gone) else cells
 
     def table(self, raw: pd.DataFrame, numbers: np.ndarray) -> Table:
         """Id, features and labels, checked."""

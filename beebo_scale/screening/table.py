@@ -148,7 +148,7 @@ def read_library(
     raw = file.load(list(dict.fromkeys([*used.values(), *wanted])))
     if not len(raw):
         raise InputError(f"{file.name} has a header but no rows; a library needs at least one candidate")
-    numbers, faults = np.arange(1, len(raw) + 1), []
+    numbers, faults = np.arange(1, len(raw) + 1), list[Fault]()
     if drop_invalid:
         bad, faults = find_faults(raw, {n: str(k) for n, k in wanted.items()}, file.name, numbers, {})
         raw, numbers = raw[~bad].reset_index(drop=True), numbers[~bad]

@@ -34,7 +34,7 @@ class ScreeningDataModule(pl.LightningDataModule):
     """A measured screen, split, encoded once and dealt out in minibatches.
 
     Args:
-        file: CSV, TSV (also .gz, .xz) or Parquet; for `predict`, the rows to predict.
+        file: CSV, TSV (also .gz, .xz), Excel or Parquet; for `predict`, the rows to predict.
         target: measured column; rows without a value are left out. `predict` needs none.
         features: column -> kind, or a list of columns (kinds are then inferred), or None for every other column.
             `predict` takes those of the checkpoint.
@@ -47,6 +47,8 @@ class ScreeningDataModule(pl.LightningDataModule):
         test: share of the rows that judge it.
         batch_size: rows of a training step, those of all workers together.
         seed: of the split and of the order of the rows.
+        drop_invalid: leave out rows with a feature that cannot be read (the most frequent length of sequences is the
+            right one), and list them in the cache; otherwise the file is refused.
         cache: folder for the encoded rows; None is `cache` in the trainer's root folder.
     """
 
@@ -64,6 +66,7 @@ class ScreeningDataModule(pl.LightningDataModule):
         test: float = 0.1,
         batch_size: int = 1024,
         seed: int = 0,
+        drop_invalid: bool = False,
         cache: str | None = None,
     ) -> None:
         super().__init__()
@@ -72,7 +75,7 @@ class ScreeningDataModule(pl.LightningDataModule):
         split = Split(split_by, split_column, validation, test, seed)
         self._screen = None
         if target is not None:
-            self._screen = Screen(file, target, features, id, noise_variance, transform, split)
+            self._screen = Screen(file, target, features, id, noise_variance, transform, split, drop_invalid)
 
     @property
     def folder(self) -> Path:

@@ -23,12 +23,13 @@ from ..errors import InputError
 from ..screening import Table, atomic_write
 from ..screening.columns import Place
 from ..screening.encoding import CategoricalColumn, Column, ContinuousColumn, Encoder
-from ..screening.files import Source, open_source
+from ..screening.files import Source, open_source, split_sheet
 from ..screening.fingerprints import scaffolds
 from ..screening.packing import Packing, pack
 from ..screening.table import feature_frame, noise_of, target_of, wanted_kinds
 from ..surrogates.packed import PackedObservations, merge_packed
 from ..surrogates.target import TargetScale
+from .admit import decided, make_folder, valid_rows
 from .splits import TRAIN, Split, given_parts, grouped_parts, random_parts
 
 FORMAT = 1
@@ -47,6 +48,7 @@ class Screen:
         noise_variance: column with the known variance of each target.
         transform: of the target, see `TargetScale`.
         split: of the rows.
+        drop_invalid: leave out rows with a feature that cannot be read, and list them beside the encoded rows.
     """
 
     file: str
@@ -56,11 +58,13 @@ class Screen:
     noise_variance: str | None
     transform: str
     split: Split
+    drop_invalid: bool = False
 
     @property
     def digest(self) -> str:
         """Changes with the file or with anything said about it."""
-        seen = os.stat(self.file) if os.path.exists(self.file) else None
+        path = split_sheet(self.file)[0]
+        seen = os.stat(path) if path.exists() else None
         state = None if seen is None else [seen.st_size, seen.st_mtime_ns]
         text = json.dumps([FORMAT, os.path.abspath(self.file), state, asdict(self)])
         return sha256(text.encode()).hexdigest()[:16]
@@ -125,6 +129,10 @@ def prepare(screen: Screen, folder: Path) -> None:
     used = {role: source.require(name, role) for role, name in roles.items() if name is not None}
     wanted = wanted_kinds(source, _features(screen, source, used), used)
     y, noise, measured = _measured(source, screen)
+    wanted = decided(source, wanted, used, measured, named=screen.features is not None)
+    if screen.drop_invalid:
+        valid = valid_rows(source, wanted, measured, meta.with_suffix(".dropped.csv"))
+        y, noise, measured = y[valid], None if noise is None else noise[valid], measured[valid]
     part = _parts(screen.split, source, wanted, measured)
     scale = _scale(screen, y, part, noise is not None)
     encoder, sha = _learn(source, wanted, measured, part), sha256()
@@ -172,18 +180,6 @@ def _load(meta: Path, packed: Path) -> Store:
     shape = (len(content["y"]), Packing.of(encoder).size)
     rows = torch.from_numpy(np.memmap(packed, dtype=np.uint8, mode="c", shape=shape))
     return Store(encoder=encoder, scale=scale, rows=rows, **content)
-
-
-def make_folder(folder: Path) -> None:
-    """Make a folder, with its parents.
-
-    Raises:
-        InputError: the system refuses.
-    """
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise InputError(f"the folder {folder} cannot be made ({error.strerror}); give another") from None
 
 
 def _paths(screen: Screen, folder: Path) -> tuple[Path, Path]:

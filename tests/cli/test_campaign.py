@@ -37,7 +37,9 @@ def campaign(capsys, *arguments, code=0):
 
 def test_two_rounds(folder, capsys):
     plan = ["--temperatures", "2", "0.5", "--schedule=geometric", "--rounds=3", "--seed=5"]
-    assert campaign(capsys, "init", "c", *INIT, *plan) == ["c: a campaign with 14 results; features: variant (protein)"]
+    said = campaign(capsys, "init", "c", *INIT, *plan)
+    assert said[0] == "c: a campaign with 14 results"
+    assert ["variant", "protein", "named"] in [line.split() for line in said]
     assert "temperatures: [2.0, 1.0, 0.5]" in (folder / "c" / "campaign.yaml").read_text().splitlines()
 
     plate = ["--plate=96", "--controls", "A01:negative", "H12:positive", "--shuffle"]
@@ -86,7 +88,10 @@ def test_a_box_with_a_configuration_file(folder, capsys):
         "measured: runs.csv\ntarget: y\nbounds:\n  temp: [20, 80]\n  acid: [HCl, HBr]\nq: 3\ntemperatures: [0.5]\n"
     )
     assert campaign(capsys, "init", "c", "--config=plan.yaml") == [
-        "c: a campaign with 15 results; features: temp (continuous), acid (categorical)"
+        "c: a campaign with 15 results",
+        "  y     target       named",
+        "  temp  continuous   holds numbers",
+        "  acid  categorical  holds text ('HCl')",
     ]
     campaign(capsys, "suggest", "c")
     batch = pd.read_csv("c/rounds/round-001.csv")

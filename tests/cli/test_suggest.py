@@ -98,7 +98,10 @@ def test_batch_and_run_file_of_a_library(folder, capsys):
 
     out, err = capsys.readouterr()
     assert out.splitlines() == [
-        "screen.csv: 20 measured rows; features: variant (protein)",
+        "screen.csv: 20 measured rows",
+        "  y        target   named",
+        "  variant  protein  named",
+        "  var      ignored  not named",
         "next.csv: 5 rows to measure next",
     ]
     assert err == ""
@@ -270,7 +273,7 @@ def test_module_refuses_in_one_line(folder):
     before = sorted(os.listdir())
     result = run([sys.executable, "-m", "beebo_scale"], [*LIBRARY, "--out=next.csv", "--q=17"])
     assert result.returncode == 2
-    assert result.stdout == ""
+    assert result.stdout.startswith("screen.csv: 20 measured rows")  # with the kinds, which may be what is wrong
     (line,) = result.stderr.splitlines()
     assert line.startswith("beebo-scale: library.csv: q = 17, but only 16 of its 36 rows can be proposed")
     assert sorted(os.listdir()) == before
@@ -292,5 +295,6 @@ def test_interrupt(folder):
         process.send_signal(signal.SIGINT)
         out, err = process.communicate(timeout=300)
     assert process.returncode == 130
-    assert (out, err) == ("", "beebo-scale: interrupted, nothing was written\n")
+    assert "next.csv" not in out
+    assert err == "beebo-scale: interrupted, nothing was written\n"
     assert sorted(os.listdir()) == before
