@@ -84,7 +84,7 @@ class Settings:
     constraints: Sequence[str] = ()
     shared: Sequence[str] = ()
     q: int = 96
-    temperatures: Sequence[float] = (0.5,)
+    temperatures: Sequence[float] = (1.0,)
     kind: str = "auto"
     transform: str = "auto"
     priors: str = "botorch"

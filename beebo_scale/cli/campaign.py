@@ -67,7 +67,7 @@ def _init_options(parser: ArgumentParser) -> None:
     add("--shared", nargs="+", metavar="COLUMN", help="columns that are the same in a whole batch")
     add("--drop-invalid", action="store_true", help=DROP_INVALID)
     add("-q", "--q", type=whole_number, default=96, help="experiments of a round")
-    add("--temperatures", nargs="+", metavar="T", help="T' of each round, the last one for all others; default: 0.5")
+    add("--temperatures", nargs="+", metavar="T", help="T' of each round, the last one for all others; default: 1")
     add("--rounds", type=whole_number, help="rounds that --schedule leads over")
     add("--schedule", choices=SCHEDULES, help="from the first to the last of two temperatures over --rounds")
     add("--minimize", action="store_true", help="small targets are good")
@@ -147,7 +147,7 @@ def _texts(given: Any) -> tuple[str, ...]:
 
 def _temperatures(options: Namespace) -> tuple[float, ...]:
     """T' of each round, written out."""
-    given = tuple(_number(text) for text in parse_names(options.temperatures)) or (0.5,)
+    given = tuple(_number(text) for text in parse_names(options.temperatures)) or (1.0,)
     if options.schedule is None:
         if options.rounds is not None:
             raise InputError("--rounds goes with --schedule; otherwise give T' of each round as --temperatures")

@@ -70,7 +70,7 @@ def build_parser() -> ArgumentParser:
     add("--iterations", type=whole_number, default=Fitting.iterations, help="of a fit, at most")
     add("--cold", action="store_true", help="do not start a fit from the hyperparameters of the round before")
     add = parser.add_argument_group("the choice").add_argument
-    add("--temperatures", nargs="+", metavar="T", help="T' of each round, the last one for all others; default: 0.5")
+    add("--temperatures", nargs="+", metavar="T", help="T' of each round, the last one for all others; default: 1")
     add("--exploit-last", action="store_true", help="T' = 0 in the last round, as in the paper")
     add("--kappa", type=number, default=Options.kappa, help="of ucb and q-ucb: mean + sqrt(kappa) std")
     add("--restarts", type=whole_number, default=BoxSearch.restarts, help="batches that move side by side in a cube")
@@ -154,7 +154,7 @@ def _world(options: Namespace) -> Landscape | TestFunction:
 
 def _options(options: Namespace) -> Options:
     """What the strategies are made with."""
-    given = parse_names(options.temperatures) or ("0.5",)
+    given = parse_names(options.temperatures) or ("1",)
     try:
         steps = Steps(tuple(float(text) for text in given))
     except InputError:

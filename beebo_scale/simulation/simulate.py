@@ -36,7 +36,7 @@ class Options:
     """
 
     fitting: Fitting = field(default_factory=Fitting)
-    schedule: Schedule = field(default_factory=lambda: Constant(0.5))
+    schedule: Schedule = field(default_factory=lambda: Constant(1.0))
     kappa: float = 4.0
     search: BoxSearch = field(default_factory=BoxSearch)
 

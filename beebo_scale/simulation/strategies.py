@@ -152,7 +152,7 @@ class Beebo(Learned):
         search: how hard to search a cube.
     """
 
-    schedule: Schedule = field(default_factory=lambda: Constant(0.5))
+    schedule: Schedule = field(default_factory=lambda: Constant(1.0))
     energy: Energy = field(default_factory=MeanEnergy)
     search: BoxSearch = field(default_factory=BoxSearch)
 

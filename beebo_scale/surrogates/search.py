@@ -46,8 +46,8 @@ def find_hyperparameters(
         data: the observations.
         maxiter: limit of the L-BFGS iterations of each fit.
         on_step: called after every evaluation.
-        fresh: the other start, where the first one comes from an earlier fit; None takes longer lengthscales and more
-            noise than the first.
+        fresh: the other start, where the first one comes from an earlier fit, and with fewer than COARSE rows always
+            tried; None takes longer lengthscales and more noise than the first.
 
     Raises:
         InputError: no start leads to a finite likelihood.
@@ -57,11 +57,12 @@ def find_hyperparameters(
         part = data.take(draw_inputs(data.count, COARSE, torch.Generator().manual_seed(0)))
     ends: list[tuple[float, State, FitReport]] = []
     starts = 0
+    both = fresh is not None and maxiter > 0 and len(part) < COARSE  # cheap, and new rows may open a better optimum
     for start in _starts(gp, fresh):
         gp.load_state_dict(start)
         starts += 1
         ends += _end(gp, part, data, maxiter, on_step)
-        if ends and (not ends[-1][-1].limits or maxiter == 0):
+        if ends and not both and (not ends[-1][-1].limits or maxiter == 0):
             break
     if part is not data and fresh is None and ends and _roughen(gp, _best(ends)[1]):
         ends += _end(gp, part, data, maxiter, on_step)
