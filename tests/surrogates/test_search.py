@@ -73,6 +73,17 @@ def test_a_start_in_a_bad_corner_is_left():
     assert report.log_likelihood == pytest.approx(best.log_likelihood, abs=0.1)
 
 
+@pytest.mark.parametrize(("most", "starts"), [(80, 1), (1000, 2)])
+def test_with_few_rows_a_warm_start_has_a_rival(monkeypatch, most, starts):
+    data, gp, plain = wave(), process(), process()
+    expected = find_hyperparameters(plain, data)
+    gp.load_state_dict(plain.state_dict())
+    monkeypatch.setattr(search, "COARSE", most)
+    report = find_hyperparameters(gp, data, fresh=process())
+    assert report.starts == starts
+    assert report.log_likelihood == pytest.approx(expected.log_likelihood, abs=1e-3)
+
+
 def test_the_better_of_two_starts_is_kept(monkeypatch):
     """The second start is made a useless one."""
     data, gp, plain = wave(noise=0.0), process(), process()
