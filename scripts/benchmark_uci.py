@@ -23,12 +23,12 @@ import tempfile
 import time
 from dataclasses import replace
 from pathlib import Path
-from statistics import fmean
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import torch
+from uci_page import KINDS, SETS, page
 
 import beebo_scale as bs
 from beebo_scale import Posterior
@@ -40,21 +40,14 @@ from beebo_scale.surrogates.products import KernelMatrix
 from beebo_scale.surrogates.rank import Probes, excess
 
 RESULTS = Path(__file__).parent / "results" / "benchmark_uci.json"
-SMALL, LARGE = ("bike", "elevators", "pol"), ("kin40k", "keggdirected")
-KINDS = ("exact", "svgp", "sgpr", "love")
-BARS = {  # a plain Cholesky GP on split 0, most with published hyperparameters: RMSE, NLPD, coverage
-    "pol": (0.0834, -1.214, 0.934),
-    "elevators": (0.3566, 0.392, 0.942),
-    "bike": (0.0431, -2.709, 0.979),
-    "kin40k": (0.0688, -1.275, 0.943),
-    "keggdirected": (0.0872, -0.712, 0.944),
-}
+SMALL, LARGE = SETS[:3], SETS[3:]
 RANKS = (512, 128)  # of LOVE; the first is the one that is adapted and compared
 ADAPTED = 500  # test points
 TOLERANCE = 1e-3  # of the variance there, in units of the noise variance
 SGPR_ITERATIONS = 8  # of L-BFGS over all rows, from the hyperparameters of the exact surrogate
-EPOCHS = {"bike": 20, "elevators": 20, "pol": 20, "kin40k": 10, "keggdirected": 20}  # of SVGP, from there too
+EPOCHS = 20  # of SVGP, from there too
 CHUNK = 1024  # rows predicted at once
+SIZE_TEST, SIZE_NOISE = 2000, 0.1  # points predicted, and standard deviation of the noise, in the case of many rows
 
 
 def cases(sets: list[str], splits: list[int], kinds: list[str]) -> list[tuple[str, int, str]]:
@@ -105,7 +98,7 @@ def run(options: argparse.Namespace, name: str, split: int, kind: str) -> dict[s
     start = time.process_time()
     surrogate = first
     if kind != "exact":
-        size = bs.Approximation(inducing_points=options.m, rank=RANKS[0], epochs=EPOCHS[name])
+        size = bs.Approximation(inducing_points=options.m, rank=RANKS[0], epochs=EPOCHS)
         iterations = 0 if kind == "love" else SGPR_ITERATIONS
         surrogate = bs.fit(table, kind, transform="none", warm_start=first, maxiter=iterations, approximation=size)
     posterior = surrogate.posterior()
@@ -152,90 +145,39 @@ def by_rank(posterior: Posterior, surrogate: Surrogate, X: torch.Tensor, y: torc
     return {"adapted": adapted, "ranks": rows}
 
 
-def finished() -> dict[str, dict[str, Any]]:
-    """All cases so far, by 'set split kind'."""
-    return json.loads(RESULTS.read_text())["cases"] if RESULTS.exists() else {}
+def at_size(rows: int) -> dict[str, Any]:
+    """The exact surrogate of so many distinct synthetic rows, its factor in float32: time and memory."""
+    X = torch.rand(rows + SIZE_TEST, 8, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    error = torch.randn(len(X), generator=torch.Generator().manual_seed(1), dtype=torch.float64)
+    y = torch.sin(4 * X[:, :4]).sum(-1) + X[:, 4:].prod(-1)
+    frame = pd.DataFrame(X.numpy(), columns=[f"x{i}" for i in range(8)]).assign(y=(y + SIZE_NOISE * error).numpy())
+    features = {f"x{i}": "continuous" for i in range(8)}
+    train, test = frame[:rows], frame[rows:]
+    start = time.process_time()
+    size = bs.Approximation(factor="float32")
+    surrogate = bs.fit(bs.read_table(train, "y", features), "exact", transform="none", approximation=size)
+    surrogate.posterior()
+    seconds, start = time.process_time() - start, time.process_time()
+    mean, _ = surrogate.predict(bs.read_library(test, features))
+    figures = {"rows": len(surrogate.data), "d": 8, "factor": surrogate.summary()["factor"], "noise": SIZE_NOISE}
+    figures |= {"fit_seconds": seconds, "predict_seconds": time.process_time() - start, "predicted": SIZE_TEST}
+    figures["rmse"] = float(np.sqrt(np.square(mean - y[rows:].numpy()).mean()))
+    return figures | {"peak_gb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20}
 
 
-def write(done: dict[str, dict[str, Any]]) -> None:
+def results() -> dict[str, Any]:
+    """All so far: "cases" by 'set split kind', and "size"."""
+    return json.loads(RESULTS.read_text()) if RESULTS.exists() else {"cases": {}, "size": None}
+
+
+def write(content: dict[str, Any]) -> None:
     """Both files, whole or not at all."""
     machine = {"cpu": platform.processor() or platform.machine(), "threads": torch.get_num_threads()}
-    content = {"machine": machine, "torch": torch.__version__, "cases": done}
+    content = {**content, "machine": machine, "torch": torch.__version__}
     RESULTS.parent.mkdir(exist_ok=True)
     atomic_write(RESULTS, lambda path: Path(path).write_text(json.dumps(content, indent=1) + "\n"))
-    atomic_write(RESULTS.with_suffix(".md"), lambda path: Path(path).write_text(page(content)))
-
-
-def page(content: dict[str, Any]) -> str:
-    """The result page."""
-    done, machine = content["cases"], content["machine"]
-    lines = [
-        "# Surrogates on measured data",
-        "",
-        f"By `scripts/benchmark_uci.py`; {machine['threads']} thread(s) of a shared {machine['cpu']}, torch "
-        f"{content['torch']}; seconds are CPU seconds, other work ran on the machine. Means over the splits that were "
-        f"run; m = 1,024 inducing points, LOVE of rank {RANKS[0]:,}. Errors in standard deviations of the target; NLPD "
-        "and coverage (of the 95 % interval) are of measurements, noise included. Split by split figures are in the "
-        "JSON file.",
-        "",
-        "| set | rows | kind | splits | RMSE | / exact | NLPD | coverage | fit s | predict s | GB | error of I |",
-        "|---|---|---|---|---|---|---|---|---|---|---|---|",
-    ]
-    for name in (*SMALL, *LARGE):
-        for kind in KINDS:
-            lines += _row(done, name, kind)
-    lines += ["", "**Split 0 beside the bars** (a plain Cholesky GP, most with published hyperparameters):", ""]
-    lines += ["| set | RMSE | bar | NLPD | bar | coverage | bar |", "|---|---|---|---|---|---|---|"]
-    for name, bar in BARS.items():
-        if row := done.get(f"{name} 0 exact"):
-            pairs = zip((row["rmse"], row["nlpd"], row["coverage"]), bar, strict=True)
-            lines.append(f"| {name} | " + " | ".join(f"{value:.4f} | {b:.4f}" for value, b in pairs) + " |")
-    return "\n".join([*lines, "", *_love(done), ""])
-
-
-def _row(done: dict[str, dict[str, Any]], name: str, kind: str) -> list[str]:
-    """One line of the large table, the mean over splits; the ratio only over splits that the exact one ran too."""
-    splits = [s for s in range(10) if f"{name} {s} {kind}" in done]
-    if not splits:
-        return []
-    rows = [done[f"{name} {s} {kind}"] for s in splits]
-    exact = {s: done[f"{name} {s} exact"]["rmse"] for s in splits if f"{name} {s} exact" in done}
-    ratios = [row["rmse"] / exact[s] for row, s in zip(rows, splits, strict=True) if s in exact]
-    ratio = f"{fmean(ratios):.3f}" if ratios else ""
-    keys = ("fit_seconds", "predict_seconds", "peak_gb")
-    fit, predict, peak = (fmean(row[key] for row in rows) for key in keys)
-    error = [row["summary"]["information_gain_error"] for row in rows]
-    said = "" if None in error else f"{fmean(error):+.1%}"
-    return [
-        f"| {name} | {rows[0]['rows']:,} | {kind} | {', '.join(map(str, splits))} | "
-        f"{fmean(row['rmse'] for row in rows):.4f} | {ratio} | "
-        f"{fmean(row['nlpd'] for row in rows):.3f} | {fmean(row['coverage'] for row in rows):.3f} | "
-        f"{fit:.0f} | {predict:.1f} | {peak:.1f} | {said} |"
-    ]
-
-
-def _love(done: dict[str, dict[str, Any]]) -> list[str]:
-    """LOVE by rank, and adapted to 500 test points beside the exact surrogate there."""
-    lines = [
-        f"**LOVE**: by rank, next to its own estimate of the error of I; then adapted to {ADAPTED} test points, and "
-        "the exact surrogate at the same points.",
-        "",
-        "| set | split | rank | estimate | NLPD | coverage | NLPD there | adapted | exact | seconds to adapt |",
-        "|---|---|---|---|---|---|---|---|---|---|",
-    ]
-    for key, row in done.items():
-        name, split, kind = key.split()
-        if kind != "love":
-            continue
-        beside = done.get(f"{name} {split} exact")
-        exact = float("nan") if beside is None else beside["first_500"]["nlpd"]
-        fixed = row["adapted"]
-        for at in row["ranks"]:
-            line = f"| {name} | {split} | {at['rank']} | {at['estimate']:+.1%} | {at['nlpd']:.3f} | "
-            line += f"{at['coverage']:.3f} | "
-            there = f"{row['first_500']['nlpd']:.3f} | {fixed['nlpd']:.3f} | {exact:.3f} | {fixed['adapt_seconds']:.0f}"
-            lines.append(line + (there if at is row["ranks"][0] else " | | |") + " |")
-    return lines
+    text = page(content, RANKS[0], ADAPTED)
+    atomic_write(RESULTS.with_suffix(".md"), lambda path: Path(path).write_text(text))
 
 
 def run_all(options: argparse.Namespace) -> None:
@@ -243,7 +185,7 @@ def run_all(options: argparse.Namespace) -> None:
     options.work.mkdir(parents=True, exist_ok=True)
     for name, split, kind in cases(options.sets, options.splits, options.kinds):
         key = f"{name} {split} {kind}"
-        if key in finished():
+        if key in results()["cases"]:
             continue
         print(key, flush=True)
         command = [sys.executable, __file__, "--data", str(options.data), "--work", str(options.work)]
@@ -251,7 +193,8 @@ def run_all(options: argparse.Namespace) -> None:
         child = subprocess.run(command, stdout=subprocess.PIPE, text=True)
         if child.returncode == 0:
             figures = json.loads(child.stdout.splitlines()[-1])
-            write(finished() | {key: figures})
+            content = results()
+            write(content | {"cases": content["cases"] | {key: figures}})
             print({k: v for k, v in figures.items() if isinstance(v, float)}, flush=True)
 
 
@@ -259,6 +202,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, help="folder of the UCI sets")
     parser.add_argument("--report", action="store_true", help="write the page from what is there")
+    parser.add_argument("--size", type=int, help="only the exact surrogate of so many synthetic rows")
     parser.add_argument("--sets", nargs="+", default=[*SMALL, *LARGE])
     parser.add_argument("--splits", nargs="+", type=int, default=[0, 1, 2], help="columns of the mask")
     parser.add_argument("--kinds", nargs="+", choices=KINDS, default=list(KINDS))
@@ -268,10 +212,12 @@ def main() -> None:
     parser.add_argument("--one", nargs=3, help=argparse.SUPPRESS)  # a case, as `run_all` starts it
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
-    if options.report:
-        write(finished())
+    if options.size:
+        write(results() | {"size": at_size(options.size)})
+    elif options.report:
+        write(results())
     elif options.data is None:
-        parser.error("give --data or --report")
+        parser.error("give --data, --size or --report")
     elif options.one:
         name, split, kind = options.one
         print(json.dumps(run(options, name, int(split), kind)))
