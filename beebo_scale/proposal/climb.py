@@ -28,11 +28,11 @@ class BoxSearch:
 
     Attributes:
         restarts: number of batches that are moved, each from a start of its own.
-        steps: steps of Adam.
+        steps: steps of Adam; none where L-BFGS-B can do all.
         learning_rate: first step of Adam, as a part of the box; it falls to zero on a cosine.
         start: "greedy" or "sobol".
         refresh: steps after which an approximate posterior is made exact at the batches as they are then.
-        polish: iterations of L-BFGS-B after that; as many more steps of Adam where it cannot serve, as there are
+        polish: iterations of L-BFGS-B; as many more steps of Adam where it cannot serve, as there are
             inequalities or the posterior is approximate.
         chunk: restarts that one worker moves side by side; workers share out the chunks.
         block: most points that move together; a larger batch is put together from blocks.
@@ -45,7 +45,7 @@ class BoxSearch:
     learning_rate: float = 0.05
     start: Start = "greedy"
     refresh: int = 50
-    polish: int = 150
+    polish: int = 200
     chunk: int = 1
     block: int = 128
     block_steps: int = 60
@@ -109,26 +109,38 @@ def _shared_sum(slope: Tensor, space: Space) -> Tensor:
 
 
 def polish(acqf: BatchedEnergyEntropy, X: Tensor, space: Space, iterations: int) -> Tensor:
-    """One batch (q x d) moved on in its continuous columns by L-BFGS-B, as botorch does; bounds only."""
+    """Batches moved on in their continuous columns by L-BFGS-B, as botorch does; bounds only.
+
+    The sum of their values is maximised, so that they share a step length and its search.
+
+    Args:
+        acqf: to maximise.
+        X: ... q x d batches of the space.
+        space: its bounds count, its inequalities do not.
+        iterations: of L-BFGS-B, at most.
+
+    Returns:
+        ... q x d.
+    """
     own, alone = space.continuous & ~space.tied, space.continuous & space.tied
     start = space.unit(X)
-    split = len(X) * int(own.sum())
+    split, rows = start[..., own].numel(), X.shape[:-1]
 
     def batch(u: np.ndarray) -> Tensor:
         values = torch.as_tensor(u).to(start)
         U = start.clone()
-        U[:, own] = values[:split].reshape(len(X), -1)
-        U[:, alone] = values[split:]
+        U[..., own] = values[:split].reshape(*rows, -1)
+        U[..., alone] = values[split:].reshape(*rows[:-1], 1, -1).expand(*rows, -1)
         return torch.where(space.continuous, space.own(U), X)
 
     def value_and_slope(u: np.ndarray) -> tuple[float, np.ndarray]:
         here = batch(u).requires_grad_(True)
         value = acqf(here).sum()
         slope = torch.autograd.grad(-value, here)[0] * (space.bounds[1] - space.bounds[0])
-        parts = [slope[:, own].reshape(-1), slope[:, alone].sum(0)]
+        parts = [slope[..., own].reshape(-1), slope[..., alone].sum(-2).reshape(-1)]
         return -float(value.detach()), torch.cat(parts).cpu().numpy()
 
-    first = torch.cat([start[:, own].reshape(-1), start[0, alone]]).cpu().numpy()
+    first = torch.cat([start[..., own].reshape(-1), start[..., 0, alone].reshape(-1)]).cpu().numpy()
     found: Any = minimize(
         value_and_slope,
         first,
@@ -155,11 +167,13 @@ def ascend(acqf: BatchedEnergyEntropy, X: Tensor, space: Space, search: BoxSearc
     Returns:
         b x q x d batches of the space and their b values.
     """
-    by_polish = bool(search.polish) and space.plain and acqf.conditioned.exact
-    if not by_polish:
+    by_polish = bool(search.polish) and space.plain and acqf.conditioned.exact and bool(space.continuous.any())
+    if by_polish and not space.discrete:  # from a good start Adam adds time and nothing else
+        search = replace(search, steps=0)
+    elif not by_polish:
         search = replace(search, steps=search.steps + search.polish)
     X, value = (_ascend_mixed if space.discrete else climb)(acqf, X, space, search)
-    if by_polish and bool(space.continuous.any()):
+    if by_polish:
         X, value = _better(acqf, X, value, torch.stack([polish(acqf, x, space, search.polish) for x in X]))
     return X, value
 

@@ -7,10 +7,14 @@ from torch import Tensor
 
 from ..acquisition import BatchedEnergyEntropy
 from ..posterior import Posterior
-from .pool import SHORTLIST, greedy
+from .climb import polish
+from .eager import greedy_eagerly
+from .pool import score
 from .space import Space
 
 SHARED_TRIES = 8  # values of the shared columns that a greedy start compares
+SUMMITS, SUMMIT_STEPS = 16, 20  # points that climb, each for itself, before a greedy start; iterations of L-BFGS-B
+KEPT = 512  # best points of which a batch is chosen, at least, or five for each point of it
 
 
 def restart_seeds(seed: int, count: int) -> list[int]:
@@ -30,23 +34,39 @@ def draw_start(acqf: BatchedEnergyEntropy, space: Space, q: int, greedy_start: b
 
 def _greedy_start(acqf: BatchedEnergyEntropy, space: Space, q: int, generator: torch.Generator) -> Tensor:
     """The best greedy batch over a few values of the shared columns, if there are any."""
-    count = max(1024, SHORTLIST // 2 * q)
+    count = max(1024, 10 * q)
     tries: list[Tensor | None] = [None]
     if space.shared:
         tries, count = [*space.sample(SHARED_TRIES, generator)], max(256, count // SHARED_TRIES, 2 * q)
     best, best_gain = None, -torch.inf
     for like in tries:
-        X = candidates(acqf.posterior, space, count, generator, acqf.sign, like)
-        if space.count <= count:  # every restart would choose the same
-            X = X[
-                torch.rand(len(X), generator=generator).argsort()[: max(1, 3 * len(X) // 4)].sort().values.to(X.device)
-            ]
-        X = X[torch.arange(max(q, len(X)), device=X.device) % len(X)]
-        rows, gain = greedy(acqf.conditioned, X, q, acqf.temperature, acqf.sign)
+        X = _starting_points(acqf, space, count, generator, like)
+        kept = score(acqf.conditioned, X, acqf.temperature, acqf.sign).argsort(descending=True, stable=True)
+        X = X[kept[: max(KEPT, 5 * q)]]
+        rows, gain = greedy_eagerly(acqf.conditioned, X, q, acqf.temperature, acqf.sign)
         if best is None or float(gain.sum()) > best_gain:
             best, best_gain = X[rows.to(X.device)], float(gain.sum())
     assert best is not None
     return best
+
+
+def _starting_points(
+    acqf: BatchedEnergyEntropy, space: Space, count: int, generator: torch.Generator, like: Tensor | None
+) -> Tensor:
+    """Candidates, summits of the acquisition function of a single point, and points near these; n x d."""
+    X = candidates(acqf.posterior, space, count, generator, acqf.sign, like)
+    if space.count <= count:  # every restart would choose the same
+        return X[
+            torch.rand(len(X), generator=generator).argsort()[: max(1, 3 * len(X) // 4)].sort().values.to(X.device)
+        ]
+    around = space if like is None else space.with_shared(like)
+    if not bool(around.continuous.any()):
+        return X
+    top = score(acqf.conditioned, X, acqf.temperature, acqf.sign).argsort(descending=True, stable=True)[:SUMMITS]
+    summits = space.near(polish(acqf, X[top].unsqueeze(-2), around, SUMMIT_STEPS).squeeze(-2), like)
+    if not len(summits):
+        return X
+    return torch.cat([summits, X, perturbed(summits, space, count // 4, generator, like)])
 
 
 def candidates(

@@ -2,6 +2,7 @@
 
 import os
 import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -166,7 +167,7 @@ def test_other_commands_do_not_wait_for_lightning():
     code = (
         "import sys; from beebo_scale.cli.main import build_parser; build_parser(); print('lightning' in sys.modules)"
     )
-    assert subprocess.run(["python", "-c", code], capture_output=True, text=True).stdout.strip() == "False"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout.strip() == "False"
 
 
 def test_the_slurm_script_is_a_script():
