@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 ALPHABETS = {"protein": "ACDEFGHIKLMNPQRSTVWY", "dna": "ACGT"}
 KINDS = ("continuous", "categorical", *ALPHABETS, "smiles")
+BLANKS = " \t\r\n\v\f\u00a0\u2007\u202f\u200b\ufeff"  # around a cell, also those that nobody sees
 SHEET = re.compile(r"\.xls[xm]#", re.IGNORECASE)  # in the name of a sheet of a workbook
 
 
@@ -47,10 +48,10 @@ class Place:
     column: str
     rows: np.ndarray
 
-    def error(self, problem: str, bad: np.ndarray, advice: str) -> CellError:
-        """Return the error for the rows marked in `bad` (n booleans, at least one true)."""
+    def error(self, problem: str, bad: np.ndarray, advice: str, why: str | None = None) -> CellError:
+        """The error for the rows marked in `bad` (n booleans, at least one true); `why` holds for each of them."""
         text = f"{self.source}: column {self.column!r} {problem} {self.where(bad)}; {advice}"
-        return CellError(text, bad, problem)
+        return CellError(text, bad, why or problem)
 
     def where(self, bad: np.ndarray) -> str:
         """Say 'in rows 3, 5' for the rows marked in `bad`."""
@@ -72,14 +73,17 @@ def shown(value: object, limit: int = 40) -> str:
 
 
 def check_scalars(values: pd.Series, place: Place) -> None:
-    """Refuse lists, dicts and arrays in cells.
+    """Refuse lists, dicts, arrays and bytes in cells.
 
     Raises:
         InputError: a cell holds several values.
     """
     import pandas as pd
 
-    if pd.api.types.infer_dtype(values, skipna=True) != "mixed":
+    inferred = pd.api.types.infer_dtype(values, skipna=True)
+    if inferred == "bytes":
+        raise place.error("holds bytes", values.notna().to_numpy(dtype=bool), "write text, or leave the column out")
+    if inferred != "mixed":
         return
     bad = np.array([not pd.api.types.is_scalar(cell) for cell in values], dtype=bool)
     if bad.any():
@@ -143,7 +147,7 @@ def convert(values: pd.Series, kind: str, place: Place, length: int | None = Non
             "is empty", missing, "fill the cell (a level may be called None) or leave the row out (--drop-invalid)"
         )
     text: pd.Series = values.astype(object).astype(str) if values.dtype.kind == "O" else values.astype(str)
-    text = text.str.strip()  # 'DMF ' is no other solvent
+    text = text.str.strip(BLANKS)  # 'DMF ' is no other solvent
     if kind == "smiles":
         from .fingerprints import check_molecules
 
@@ -178,7 +182,8 @@ def letter_codes(text: pd.Series, kind: str, place: Place, length: int | None = 
         raise place.error(
             f"should hold sequences of {length} letters, but has one of {other}",
             bad,
-            "give sequences of one length",
+            "give sequences of one length (or --drop-invalid)",
+            f"has not {length} letters",
         )
     # One byte per letter: whatever is not ASCII becomes '?', which no alphabet has.
     letters = np.frombuffer("".join(text.tolist()).encode("ascii", "replace"), dtype=np.uint8)
@@ -191,7 +196,9 @@ def letter_codes(text: pd.Series, kind: str, place: Place, length: int | None = 
         raise place.error(
             why,
             unknown,
-            f"{kind} letters are {ALPHABETS[kind]}, otherwise declare the column as categorical",
+            f"{kind} letters are {ALPHABETS[kind]}; declare the column as categorical, or leave the row out "
+            "(--drop-invalid)",
+            f"has a letter that is none of {ALPHABETS[kind]}",
         )
     return codes
 

@@ -32,12 +32,13 @@ class _Text(io.RawIOBase):
     Args:
         raw: the bytes, decompressed.
         name: of the file.
+        encoding: "utf-8" or "utf-16", of the bytes.
     """
 
-    def __init__(self, raw: IO[bytes], name: str) -> None:
+    def __init__(self, raw: IO[bytes], name: str, encoding: str) -> None:
         super().__init__()
-        self._raw, self._name, self.lines = raw, name, 0
-        self._decoder = codecs.getincrementaldecoder("utf-8")()
+        self._raw, self._name, self._encoding, self.lines = raw, name, encoding, 0
+        self._decoder = codecs.getincrementaldecoder(encoding)()
 
     def readable(self) -> bool:
         """Yes."""
@@ -49,21 +50,30 @@ class _Text(io.RawIOBase):
         Raises:
             InputError: bytes that are not UTF-8 text; the message names the line.
         """
-        data = self._raw.read(len(buffer))
-        try:
-            self._decoder.decode(data, final=not data)
-        except UnicodeDecodeError as error:
-            line = self.lines + error.object[: error.start].count(b"\n") + 1
-            raise InputError(
-                f"{self._name} is not UTF-8 text (byte 0x{error.object[error.start]:02X} in line {line}); save it as "
-                "UTF-8"
-            ) from None
+        data = b""
+        while not data:
+            data = self._raw.read(len(buffer) // 2)  # UTF-8 may take half as much again as UTF-16
+            try:
+                text = self._decoder.decode(data, final=not data)
+            except UnicodeDecodeError as error:
+                raise self._no_text(error) from None
+            if not data:
+                return 0
+            if self._encoding != "utf-8":
+                data = text.encode()
         if b"\0" in data:
             line = self.lines + data[: data.index(b"\0")].count(b"\n") + 1
             raise InputError(f"{self._name} holds a NUL byte in line {line}; it is no text file, or is damaged")
         self.lines += data.count(b"\n")
         buffer[: len(data)] = data
         return len(data)
+
+    def _no_text(self, error: UnicodeDecodeError) -> InputError:
+        line = self.lines + error.object[: error.start].count(b"\n") + 1
+        if self._encoding != "utf-8":
+            return InputError(f"{self._name} is not whole UTF-16 text (see line {line}); save it as UTF-8")
+        byte = f"0x{error.object[error.start]:02X}"
+        return InputError(f"{self._name} is not UTF-8 text (byte {byte} in line {line}); save it as UTF-8")
 
 
 @contextmanager
@@ -78,10 +88,7 @@ def _opened(path: Path, name: str) -> Iterator[_Text]:
         elif head == XZ:
             packed = lzma.LZMAFile(file)  # noqa: SIM115, closed with the file
         buffered = io.BufferedReader(cast(Any, packed))
-        if buffered.peek(2)[:2] in UTF16:
-            yield _Text(cast(IO[bytes], codecs.EncodedFile(buffered, "utf-8", "utf-16")), name)
-        else:
-            yield _Text(buffered, name)
+        yield _Text(buffered, name, "utf-16" if buffered.peek(2)[:2] in UTF16 else "utf-8")
 
 
 def open_delimited(path: Path, name: str, suffix: str) -> Source:
@@ -202,6 +209,8 @@ def _read_delimited(text: _Text, name: str, header: list[str], delimiter: str, w
         way = "is its first line a comment? remove it"
         if not header[0].startswith("#"):
             way = f"quote cells that hold {delimiter!r}, or repair the row"
+        if "\n" in row.text:
+            way = "is a quotation mark in it left open? close or remove it"
         raise InputError(
             f"{name}: row {row.number - 1} has {row.actual_columns} cells, but the header has "
             f"{row.expected_columns}; {way}"

@@ -48,9 +48,8 @@ def _of_each(text: pd.Series, place: Place, work: Callable[[Any], Any]) -> list[
             results.append(work(molecule))
     if bad.any():
         first = shown(text.iloc[int(np.argmax(bad))])
-        raise place.error(
-            f"holds what is no molecule ({first})", bad, "correct the SMILES or leave the row out (--drop-invalid)"
-        )
+        advice = "correct the SMILES or leave the row out (--drop-invalid)"
+        raise place.error(f"holds what is no molecule ({first})", bad, advice, "is no molecule")
     return results
 
 

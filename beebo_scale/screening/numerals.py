@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 # What spreadsheets and programs write in a column of numbers where there is no number.
 MISSING = ("", "na", "n/a", "#n/a", "nan", "-nan", "none", "null", "<na>", "-", "--", "\u2013", "\u2014")
-EXACT = 2.0**53  # whole numbers beyond it have neighbours that float64 cannot tell apart
+EXACT = 2.0**53  # whole numbers from here on have neighbours that float64 cannot tell apart
 
 DECIMAL_COMMA = r"^[+-]?\d*,\d+([eE][+-]?\d+)?$"
 GROUPED = r"^[+-]?[1-9]\d{0,2}(,\d{3})+(\.\d*)?$"  # 1,234 or 1,234,567.8
@@ -115,7 +115,7 @@ def too_long(values: pd.Series, parsed: np.ndarray) -> np.ndarray:
         values: n cells.
         parsed: the n numbers that they were read as.
     """
-    large = np.abs(parsed) > EXACT
+    large = np.abs(parsed) >= EXACT
     if large.any():
         cells = values[large].astype(object)
         large[large] = [re.fullmatch(r"\s*[+-]?\d+\s*", str(cell)) is not None for cell in cells]

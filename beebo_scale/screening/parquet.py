@@ -38,7 +38,7 @@ def open_parquet(path: Path, name: str) -> Source:
             yield from map(_typed_frame, cut(_decoded(file, list(wanted), ranges), ranges))
 
     types = {f.name: _type_word(f.type) for f in fields}
-    return Source(name, tuple(types), typed=True, load=load, stream=stream, rows=rows, types=types)
+    return Source(name, tuple(f.name for f in fields), typed=True, load=load, stream=stream, rows=rows, types=types)
 
 
 def _typed_frame(cells: Any) -> pd.DataFrame:

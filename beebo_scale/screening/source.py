@@ -55,6 +55,8 @@ class Source:
         has = listing(self.columns)
         if len(self.columns) == 1 and any(mark in has for mark in (";", "\\t", ",", "|", ":")):
             has += " (is another character between its columns?)"
+        if self.columns[0].startswith("#"):
+            has += " (is its first line a comment? remove it)"
         raise InputError(
             f"{self.name} has no {role} column {column!r}{did_you_mean(column, self.columns)}; its columns are {has}"
         )
