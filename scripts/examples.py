@@ -122,7 +122,7 @@ def draw(example: Example, chosen: list[np.ndarray], path: Path) -> None:
         right.annotate(f"{100 * share:.0f}", (x, 100 * share), (-4, 6), textcoords="offset points", ha="right")
     right.set(xlabel=f"rows measured, of {len(y):,}", ylabel=f"share of the best {TOP} found (%)", ylim=(0, 105))
     right.set_title(f"The best {TOP} of the screen")
-    right.legend(loc="center right", frameon=False)
+    right.legend(loc="upper left", frameon=False)
     path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path, dpi=90)
 
