@@ -11,6 +11,7 @@ import numpy as np
 from ..errors import InputError
 from ..screening.columns import Place, check_numbers, check_scalars, missing_text
 from ..screening.files import Source, listing, open_source
+from ..screening.numerals import numbers
 from .books import Key, keys
 from .settings import Settings
 
@@ -68,7 +69,8 @@ class Results:
             _check_noise(raw[settings.noise_variance], values, Place(file.name, settings.noise_variance, numbers))
         found = keys(raw, settings, file.name) if named else None
         ids = _ids(raw[settings.id], Place(file.name, str(settings.id), numbers)) if by_id else None
-        text = {name: np.where(missing_text(raw[name]), "", raw[name].astype(object).astype(str)) for name in wanted}
+        kinds = {name: "continuous" for name in extra if name is not None} | dict(settings.features)
+        text = {name: _as_text(raw[name], kinds.get(name)) for name in wanted}
         rows = []
         for i in range(len(raw)):
             key = None if found is None else found[i]
@@ -77,6 +79,23 @@ class Results:
             assert match is not None
             rows.append(Result(i + 1, match, key, value, {name: str(cells[i]) for name, cells in text.items()}))
         return cls(file.name, by_id, tuple(rows))
+
+
+def _as_text(cells: pd.Series, kind: str | None) -> np.ndarray:
+    """Cells as measured.csv keeps them: as they are, but numbers as one reads them without knowing their column."""
+    text = np.where(missing_text(cells), "", cells.astype(object).astype(str))
+    if kind == "continuous":
+        for i, value in enumerate(numbers(cells)[0].tolist()):
+            if not np.isnan(value) and not _reads_as(text[i], value):
+                text[i] = repr(value)
+    return text
+
+
+def _reads_as(text: str, value: float) -> bool:
+    try:
+        return float(text) == value
+    except ValueError:
+        return False
 
 
 def _named_by(file: Source, settings: Settings) -> tuple[bool, list[str]]:

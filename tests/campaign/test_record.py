@@ -59,6 +59,18 @@ def test_rows_are_known_by_id_or_by_features(campaign, tmp_path, columns, suffix
     np.testing.assert_array_equal(campaign.table().y[14:], truth(rows["variant"]))
 
 
+@pytest.mark.parametrize("name", ["results.csv", "results.xlsx"])
+def test_results_as_a_spreadsheet_writes_them(tmp_path, name):
+    campaign = create(tmp_path)
+    rows = proposed(campaign).assign(y=["1,25", "-0,5", "3", "n/a", "1,234", "\u22122,5"])
+    path = tmp_path / name
+    rows.to_csv(path, index=False, sep=";") if name == "results.csv" else rows.to_excel(path, index=False)
+    tally = campaign.record(path)
+    assert (tally.measured, tally.failed) == (5, 1)
+    assert campaign.table().y[14:].tolist() == [1.25, -0.5, 3.0, 1.234, -2.5]
+    assert campaign.record(path).known == 6
+
+
 def test_a_name_that_is_a_feature(tmp_path):
     campaign = create(tmp_path, id="variant")
     rows = proposed(campaign)
