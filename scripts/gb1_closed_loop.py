@@ -4,7 +4,7 @@
 
 Runs every variant of VARIANTS with the public API (one thread a process) and writes
 scripts/results/gb1_closed_loop.json and .md (gb1_default with --default-only), beside the figures of 49 published
-methods.
+methods. Seeds that are finished are kept in --work; the same command goes on with the others.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ import json
 import multiprocessing
 import os
 import platform
-import time
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -39,15 +39,13 @@ class Variant:
 
 
 VARIANTS = (
-    Variant("explore, then balance (our default)", "auto", (2.0, 2.0, 2.0, 0.5), default=True),
+    Variant("T' = 1 (our default)", "auto", (1.0,) * 4, default=True),
     Variant("explore throughout", "auto", (2.0,) * 4),
-    Variant("explore, then exploit", "auto", (2.0, 2.0, 2.0, 0.0)),
-    Variant("explore more, then balance", "auto", (4.0, 4.0, 4.0, 0.5)),
-    Variant("T' = 1, then balance", "auto", (1.0, 1.0, 1.0, 0.5)),
+    Variant("explore, then balance", "auto", (2.0, 2.0, 2.0, 0.5)),
+    Variant("T' = 1, then exploit", "auto", (1.0, 1.0, 1.0, 0.0)),
     Variant("balance throughout", "auto", (0.5,) * 4),
     Variant("exploit throughout (greedy mean)", "auto", (0.0,) * 4),
-    Variant("no transform, explore, then balance", "none", (2.0, 2.0, 2.0, 0.5)),
-    Variant("no transform, balance throughout", "none", (0.5,) * 4),
+    Variant("no transform, T' = 1", "none", (1.0,) * 4),
 )
 
 
@@ -72,20 +70,32 @@ def run(job: tuple[Variant, int]) -> list[float]:
     return [value / float(fitness.max()) for value in best]
 
 
+def curves(variant: Variant, seeds: int, pool: Any, work: Path) -> np.ndarray:
+    """Curves of all seeds, seeds x 5; those that stand in the folder are not run again."""
+    temperatures = "-".join(f"{t:g}" for t in variant.temperatures)
+    path = work / f"{variant.transform}-{temperatures}.json"
+    found: dict[str, list[float]] = json.loads(path.read_text()) if path.exists() else {}
+    missing = [seed for seed in range(seeds) if str(seed) not in found]
+    for seed, curve in zip(missing, pool.imap(run, [(variant, seed) for seed in missing]), strict=True):
+        found[str(seed)] = curve
+        path.write_text(json.dumps(found))
+    return np.array([found[str(seed)] for seed in range(seeds)])
+
+
 def published() -> pd.DataFrame:
     """The published methods after 480 measurements, best first."""
     table = pd.read_csv(HERE / "published" / "gb1_active_learning.csv")
     return table[table["samples"] == 480].sort_values("mean_best_over_global_max", ascending=False)
 
 
-def report(results: list[dict], seconds: float, seeds: int, workers: int) -> str:
+def report(results: list[dict[str, Any]], seeds: int, workers: int) -> str:
     """The result page."""
     lines = [
         "# GB1 closed loop: 96 random variants, then 4 rounds of 96 out of 149,361",
         "",
         f"Best fitness found / best of the landscape, mean over {seeds} seeds (standard error after 480). "
-        f"Written by `scripts/gb1_closed_loop.py` in {seconds / 60:.0f} minutes, {workers} processes of one thread "
-        f"each; {platform.machine()}, torch {torch.__version__}.",
+        f"`scripts/gb1_closed_loop.py`, {workers} process(es) of one thread; {platform.machine()}, "
+        f"torch {torch.__version__}.",
         "",
         "| variant | transform | T' by round | 96 | 192 | 288 | 384 | 480 |",
         "|---|---|---|---|---|---|---|---|",
@@ -114,28 +124,29 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--seeds", type=int, default=20)
     parser.add_argument("--workers", type=int, default=os.cpu_count())
+    parser.add_argument("--work", type=Path, default=Path("runs/gb1_closed_loop"))
     parser.add_argument("--default-only", action="store_true", help="run only the default variant")
     options = parser.parse_args()
-    start, results = time.monotonic(), []
+    options.work.mkdir(parents=True, exist_ok=True)
+    results = []
     with multiprocessing.get_context("spawn").Pool(options.workers) as pool:
         for variant in VARIANTS:
             if options.default_only and not variant.default:
                 continue
-            curves = np.array(pool.map(run, [(variant, seed) for seed in range(options.seeds)], chunksize=1))
+            found = curves(variant, options.seeds, pool, options.work)
             result = {
                 "name": variant.name,
                 "transform": variant.transform,
                 "temperatures": variant.temperatures,
-                "mean": curves.mean(0).tolist(),
-                "stderr": float(curves[:, -1].std(ddof=1) / len(curves) ** 0.5),
-                "final_by_seed": curves[:, -1].tolist(),
+                "mean": found.mean(0).tolist(),
+                "stderr": float(found[:, -1].std(ddof=1) / len(found) ** 0.5),
+                "final_by_seed": found[:, -1].tolist(),
             }
             results.append(result)
             print(variant.name, np.round(result["mean"], 3), f"+- {result['stderr']:.3f}", flush=True)
     out = HERE / "results" / ("gb1_default" if options.default_only else "gb1_closed_loop")
-    seconds = time.monotonic() - start
     out.with_suffix(".json").write_text(json.dumps({"seeds": options.seeds, "variants": results}, indent=1) + "\n")
-    out.with_suffix(".md").write_text(report(results, seconds, options.seeds, options.workers))
+    out.with_suffix(".md").write_text(report(results, options.seeds, options.workers))
 
 
 if __name__ == "__main__":
