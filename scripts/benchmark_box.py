@@ -192,9 +192,9 @@ def report(results: dict[str, Any]) -> str:
         lines += ["", f"## Against the best of 10 botorch restarts (L-BFGS-B from Sobol batches), N = {N}, q = {Q}", ""]
         most, slow = max(botorch_excess(row) for row in rows), sum(row["times_faster"] < 5 for row in rows)
         lines += [
-            f"One thread, both in one process in turn, same acquisition function; restarts of ours: {SEARCH.restarts}. botorch's "
-            f"value is above ours by at most {most:.1e} of it; on {slow} of {len(rows)} rows we are less than "
-            "5 times faster."
+            "One thread, both in one process in turn, same acquisition function; "
+            f"restarts of ours: {SEARCH.restarts}. botorch's value is above ours by at most {most:.1e} of it; on {slow} "
+            f"of {len(rows)} rows we are less than 5 times faster."
         ]
         lines += [""]
         lines += ["| problem | d | T' | a(X) ours | a(X) botorch | ours | botorch | times faster |", "|" + "---|" * 8]
