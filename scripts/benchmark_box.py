@@ -193,8 +193,8 @@ def report(results: dict[str, Any]) -> str:
         most, slow = max(botorch_excess(row) for row in rows), sum(row["times_faster"] < 5 for row in rows)
         lines += [
             "One thread, both in one process in turn, same acquisition function; "
-            f"restarts of ours: {SEARCH.restarts}. botorch's value is above ours by at most {most:.1e} of it; on {slow} "
-            f"of {len(rows)} rows we are less than 5 times faster."
+            f"restarts of ours: {SEARCH.restarts}. botorch's value is above ours by at most {most:.1e} of it; on "
+            f"{slow} of {len(rows)} rows we are less than 5 times faster."
         ]
         lines += [""]
         lines += ["| problem | d | T' | a(X) ours | a(X) botorch | ours | botorch | times faster |", "|" + "---|" * 8]
