@@ -42,7 +42,8 @@ def page(content: dict[str, Any], rank: int, adapted: int) -> str:
         "",
         "Split 0 was looked at while the search for hyperparameters, the preconditioner of LOVE and the training of "
         "the sparse surrogates were being worked on; splits 1 and 2 were not. All hyperparameters are fitted by "
-        "`fit`, on training rows only; LOVE takes those of the exact surrogate, the sparse ones start from them.",
+        "`fit`, on training rows only; LOVE and SGPR keep those of the exact surrogate (see sparse_attempts.md), SVGP "
+        "goes on from them for 20 epochs, its inducing points move, too.",
         "",
         "| set | rows | kind | splits | RMSE | / exact | NLPD | coverage | fit s | predict s | GB | error of I |",
         "|---|---|---|---|---|---|---|---|---|---|---|---|",
