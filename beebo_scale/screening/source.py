@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from difflib import get_close_matches
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from beebo_scale.errors import InputError
@@ -44,13 +45,17 @@ class Source:
     rows: int | None = None
     types: Mapping[str, str] = field(default_factory=dict)
 
+    @cached_property
+    def _names(self) -> frozenset[str]:
+        return frozenset(self.columns)
+
     def require(self, column: object, role: str) -> str:
         """Return the column's name if the source has it.
 
         Raises:
             InputError: the source has no such column.
         """
-        if isinstance(column, str) and column in self.columns:
+        if isinstance(column, str) and column in self._names:
             return column
         has = listing(self.columns)
         if len(self.columns) == 1 and any(mark in has for mark in (";", "\\t", ",", "|", ":")):

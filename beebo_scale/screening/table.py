@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
@@ -19,6 +20,8 @@ from .kinds import Use, infer, left_aside, table_of, uses_of
 
 if TYPE_CHECKING:
     import pandas as pd
+
+MOST_COLUMNS = 2000  # taken as features without being named
 
 
 @dataclass(frozen=True, eq=False)
@@ -193,7 +196,9 @@ def _listed(file: Source, features: Iterable[str] | None, used: list[str]) -> di
     names = [column for column in file.columns if column not in used] if features is None else list(features)
     if features is None:
         names = [name for name in names if name]  # columns without a name may be many, and nobody can ask for them
-    repeated = [name for i, name in enumerate(names) if name in names[:i]]
+        if len(names) > MOST_COLUMNS:
+            raise InputError(f"{file.name} has {len(names):,} columns, too many to take all as features; name some")
+    repeated = [name for name, count in Counter(names).items() if count > 1]
     if repeated:
         raise InputError(f"{file.name}: the feature {repeated[0]!r} is listed twice; list it once")
     return dict.fromkeys(names)
@@ -220,8 +225,9 @@ def target_of(source: str, values: pd.Series, column: str) -> np.ndarray:
 
 
 def _check_learnable(source: str, measured: np.ndarray, column: str) -> None:
-    if len(measured) == 1:
-        raise InputError(f"{source}: column {column!r} has a value in only one row; give at least two measurements")
+    if len(measured) < 2:
+        few = "only one row" if len(measured) else "no row that can be read"
+        raise InputError(f"{source}: column {column!r} has a value in {few}; give at least two measurements")
     if (measured == measured[0]).all():
         raise InputError(
             f"{source}: column {column!r} is {measured[0]:g} in every measured row, so there is nothing to learn; "

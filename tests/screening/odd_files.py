@@ -307,6 +307,12 @@ ODD: dict[str, Odd] = {
 }
 
 BROKEN: dict[str, Broken] = {
+    "very many columns, none named": Broken(
+        "x.csv",
+        raw(",".join([*(f"x{i}" for i in range(MANY)), "y"]) + "\n" + "0," * MANY + "1\n"),
+        ("has 100,000 columns", "name some"),
+        in_target=True,
+    ),
     "latin-1": Broken("x.csv", raw(PLAIN.replace("THF", "Äther"), "latin-1"), ("not UTF-8", "0xC4 in line 3")),
     "latin-1 in the header": Broken("x.csv", raw(PLAIN.replace("base", "b\u00e9"), "latin-1"), ("not UTF-8", "line 1")),
     "utf-16 without mark": Broken("x.csv", raw(PLAIN, "utf-16-le"), ("NUL byte in line 1",)),
