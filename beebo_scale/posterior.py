@@ -44,8 +44,8 @@ class Posterior:
         down: R, n x r.
         noise: sigma^2(x) of a new measurement, ... q x d -> ... q.
         up: S, r x u, or None.
-        warp: map from the inputs that callers give to those of kernel, mean and centers (botorch's input transform);
-            None is the identity. The noise sees what callers give.
+        warp: map from the inputs that callers give to those of kernel, mean and centers (botorch's input transform, or
+            columns `added` at the end); None is the identity. The noise sees what callers give.
         prior_variance: A where the centers do not show it, None takes the mean of k(z, z) over them.
         solver: solves with K + Sigma where R R' is only part of its inverse (LOVE); None where nothing is left out.
     """
@@ -65,6 +65,11 @@ class Posterior:
     def rank(self) -> int:
         """Number of features r."""
         return self.down.rank
+
+    @property
+    def points(self) -> Tensor:
+        """The centers without the columns that the warp adds to what callers give, n x d."""
+        return self.centers[:, : self.centers.shape[-1] - getattr(self.warp, "added", 0)]
 
     @property
     def exact(self) -> bool:

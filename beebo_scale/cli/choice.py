@@ -16,6 +16,11 @@ from .arguments import number, parse_bounds, parse_counts, parse_names, whole_nu
 FILES = ("library", "pending", "exclude")  # options that name a file to read
 ENERGIES = ("mean", "softmax")
 DROP_INVALID = "leave out rows with a feature that cannot be read, and list them in a file beside the batch"
+TARGET = (
+    "column to improve; rows without it are left out. Several columns with their weights, in units of their standard "
+    "deviations, are written as ic50:0.7,solubility:-0.3"
+)
+BATCH = "column of the plate or day that a row was measured in; its effect is told apart from that of the features"
 GOES_WITH = {  # option -> what it is about
     "integer": "bounds",
     "constraint": "bounds",

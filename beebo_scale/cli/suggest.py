@@ -13,12 +13,13 @@ from ..proposal.record import input_hashes
 from ..screening import Batch, Encoder, Table, read_table, write_plates
 from ..screening.invalid import dropped_path, told
 from ..screening.library import open_library
+from ..screening.roles import parse_target
 from ..surrogates import KINDS, fit, load_surrogate
 from ..surrogates.kernels import PRIORS
 from ..surrogates.target import TRANSFORMS
 from . import plates
 from .arguments import parse_features
-from .choice import FILES, add_options, box_of, check_options, choice_arguments
+from .choice import BATCH, FILES, TARGET, add_options, box_of, check_options, choice_arguments
 
 HELP = "Fit a surrogate to a measured screen and choose the next batch from a library or a box."
 INPUTS = ("measured", "warm_start")  # options that name a file to read, beside those of a choice
@@ -35,7 +36,7 @@ def build_parser() -> ArgumentParser:
         required=True,
         help="measured rows: CSV, TSV (also .gz, .xz), Excel (FILE.xlsx#SHEET) or Parquet",
     )
-    add("--target", type=str, required=True, help="column to improve; rows without it are left out")
+    add("--target", type=str, required=True, help=TARGET)
     add(
         "--features",
         nargs="+",
@@ -45,6 +46,7 @@ def build_parser() -> ArgumentParser:
     )
     add("--id", type=str, help="column that names the rows, in the library too")
     add("--noise-variance", type=str, help="column with the known variance of each target")
+    add("--batch", type=str, help=BATCH)
     add("--kind", choices=KINDS, default="auto", help="surrogate")
     add("--transform", choices=TRANSFORMS, default="auto", help="of the target; auto looks at its distribution")
     add("--priors", choices=PRIORS, default="botorch", help="of the hyperparameters")
@@ -63,7 +65,8 @@ def run(options: Namespace) -> Batch:
     features = None if options.features is None else parse_features(options.features)
     box, choice = box_of(options), choice_arguments(options)
     drop = options.drop_invalid
-    table = read_table(options.measured, options.target, features, options.id, options.noise_variance, drop)
+    target = parse_target(options.target)
+    table = read_table(options.measured, target, features, options.id, options.noise_variance, drop, options.batch)
     left_out = f", {table.dropped} without {table.target} left out" if table.dropped else ""
     print(f"{table.source}: {len(table)} measured rows{left_out}\n{table.describe()}", flush=True)
     library = None

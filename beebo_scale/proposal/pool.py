@@ -98,7 +98,7 @@ class Greedy:
         self.chosen: list[int] = []
         self.gains: list[float] = []
         empty = posterior.centers.new_empty
-        self.X = empty(0, posterior.centers.shape[-1])  # K x d
+        self.X = empty(0, posterior.points.shape[-1])  # K x d
         self.bound = empty(0)  # K
         self.number = torch.empty(0, dtype=torch.long, device=posterior.device)  # K, equal gains go to the lowest
         self.slot = torch.empty(0, dtype=torch.long, device=posterior.device)  # K, place in the cache or -1

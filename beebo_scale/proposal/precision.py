@@ -38,7 +38,7 @@ class Precision:
     """
 
     def __init__(self, posterior: Posterior, capacity: int) -> None:
-        width = posterior.centers.shape[-1]
+        width = posterior.points.shape[-1]
         self.posterior = posterior
         self._X, self._F = (posterior.centers.new_zeros(capacity, k) for k in (width, posterior.rank))
         self._P = posterior.centers.new_zeros(capacity, capacity)

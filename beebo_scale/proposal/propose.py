@@ -142,6 +142,8 @@ def _completed(found: _Found, surrogate: Surrogate) -> pd.DataFrame:
     frame = found.frame
     frame.insert(0, "rank", np.arange(1, len(frame) + 1))
     frame["mean"], frame["std"], frame["gain"] = mean.numpy(), std.numpy(), found.gain.numpy()
+    for name, (mean, std) in surrogate.predict_targets(found.X).items():
+        frame[f"mean of {name}"], frame[f"std of {name}"] = mean.numpy(), std.numpy()
     return frame
 
 
@@ -190,7 +192,7 @@ class _Chooser:
 
     def rules(self, pending: Listing | None, exclude: Listing | None, library: Library | None = None) -> Rules:
         """What must not be proposed."""
-        return rules_of(self.surrogate.encoder, self.surrogate.data.X, self.request, pending, exclude, library)
+        return rules_of(self.surrogate.encoder, self.surrogate.measured, self.request, pending, exclude, library)
 
     def acquisition(self, rules: Rules) -> BatchedEnergyEntropy:
         """A(X) given what is pending."""

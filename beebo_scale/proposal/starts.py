@@ -96,8 +96,8 @@ def candidates(
         return same if len(same) else space.sample(1, generator, like)
     near = count // 4
     with torch.no_grad():
-        order = (sign * posterior.mean(posterior.centers)).argsort(descending=True, stable=True)
-    best = posterior.centers[order[: max(1, len(order) // 10)]].to(space.bounds)
+        order = (sign * posterior.mean(posterior.points)).argsort(descending=True, stable=True)
+    best = posterior.points[order[: max(1, len(order) // 10)]].to(space.bounds)
     return torch.cat([space.sample(count - near, generator, like), perturbed(best, space, near, generator, like)])
 
 

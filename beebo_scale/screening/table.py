@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -17,6 +17,7 @@ from .columns import Place, check_numbers, check_scalars, convert, missing_text,
 from .files import Source, did_you_mean, listing, open_source
 from .invalid import Fault, all_invalid, find_faults
 from .kinds import Use, infer, left_aside, table_of, uses_of
+from .roles import batch_labels, check_weights, weighted_name
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -33,13 +34,16 @@ class Table:
         kinds: feature column -> kind, in order.
         id: name of the id column; it may also be a feature.
         source: the file's name as given, or 'table'.
-        target: name of the target column; None for a library.
-        y: n float64, the target in its own units; None for a library.
+        target: name of the target column, or of several with their weights; None for a library.
+        y: n float64, the target in its own units, or n x t for several, NaN where one is missing; None for a library.
         noise_variance: n float64, the known variance of each target, in its squared units; None if unknown.
         dropped: number of rows left out because their target was missing.
         before: number of rows that stand before the first one in the source, for a piece of it.
         uses: what each column of the source is used for, and why.
         invalid: rows left out because a feature cannot be read (with drop_invalid).
+        weights: target -> weight where there are several, in the order of y's columns; else empty.
+        batch: n texts, the batch (plate, day) in which each row was measured, empty where unknown; None without.
+        batch_column: where these stand.
     """
 
     frame: pd.DataFrame
@@ -53,6 +57,9 @@ class Table:
     before: int = 0
     uses: tuple[Use, ...] = ()
     invalid: tuple[Fault, ...] = ()
+    weights: Mapping[str, float] = field(default_factory=dict)
+    batch: np.ndarray | None = None
+    batch_column: str | None = None
 
     def __len__(self) -> int:
         return len(self.frame)
@@ -73,39 +80,48 @@ class Table:
             frame=self.frame.iloc[rows].reset_index(drop=True),
             y=None if self.y is None else self.y[rows],
             noise_variance=None if self.noise_variance is None else self.noise_variance[rows],
+            batch=None if self.batch is None else self.batch[rows],
         )
 
 
 def read_table(
     source: str | os.PathLike[str] | pd.DataFrame,
-    target: str,
+    target: str | Mapping[str, float],
     features: Mapping[str, str | None] | Iterable[str] | None = None,
     id: str | None = None,
     noise_variance: str | None = None,
     drop_invalid: bool = False,
+    batch: str | None = None,
 ) -> Table:
     """Read measurements; rows without a target are dropped and counted.
 
     Args:
         source: path of a CSV, TSV (also .gz, .xz), Excel ('file.xlsx', or 'file.xlsx#Sheet name') or Parquet file, or a
             DataFrame.
-        target: column to learn, in its own units.
+        target: column to learn, in its own units; or several with the weight of each in the sum that is to become
+            large, per standard deviation of the column. Rows need one of these only.
         features: column -> kind (None: infer it), or names; None takes every other column but those that hold dates,
             places on a plate, or another text in each row. Numbers are inferred as continuous, text as categorical.
         id: column that names the rows; it may also be a feature.
         noise_variance: column with the known variance of each target, in its squared units.
         drop_invalid: leave out rows with a feature that cannot be read, instead of refusing the file.
+        batch: column with the batch (plate, day, operator) that a row was measured in: what the rows of one batch share
+            is taken for an effect of the batch, not of the features. An empty cell is an unknown batch.
 
     Raises:
         InputError: the file, a column or a cell is not usable.
     """
     file = open_source(source)
-    roles = {"target": target, "id": id, "noise variance": noise_variance}
+    weights = {} if isinstance(target, str) else check_weights(target, noise_variance)
+    targets = [target] if isinstance(target, str) else list(weights)
+    roles: dict[str, str | None] = {"target": targets[0], "id": id, "noise variance": noise_variance, "batch": batch}
+    roles |= {f"target {i}": name for i, name in enumerate(targets[1:], start=2)}
     used = {role: file.require(name, role) for role, name in roles.items() if name is not None}
     wanted = wanted_kinds(file, features, used)
     raw = file.load(list(dict.fromkeys([*used.values(), *wanted])))
-    y = target_of(file.name, raw[target], target)
-    rows = np.flatnonzero(~np.isnan(y))
+    columns = [target_of(file.name, raw[name], name) for name in targets]
+    y = np.stack(columns, axis=-1) if weights else columns[0]
+    rows = np.flatnonzero(~np.isnan(np.stack(columns)).all(axis=0))
     dropped = len(raw) - len(rows)
     raw, y = raw.iloc[rows].reset_index(drop=True), y[rows]
     uses = uses_of(file, raw, wanted, used, rows + 1, named=features is not None)
@@ -118,14 +134,17 @@ def read_table(
         raw, y, rows = raw[~bad].reset_index(drop=True), y[~bad], rows[~bad]
         if not len(raw):
             raise all_invalid(file.name, faults)
-        _check_learnable(file.name, y, target)
+        for name, values in zip(targets, y.reshape(len(y), -1).T, strict=True):
+            _check_learnable(file.name, values[~np.isnan(values)], name)
     noise = None
     if noise_variance is not None:
         noise = noise_of(raw[noise_variance], Place(file.name, noise_variance, rows + 1))
     frame, kinds = feature_frame(file, raw, kinds, id, rows + 1)
     if id is not None:
         _check_ids(frame[id], Place(file.name, id, rows + 1))
-    return Table(frame, kinds, id, file.name, target, y, noise, dropped, uses=uses, invalid=tuple(faults))
+    found = Table(frame, kinds, id, file.name, weighted_name(weights) or targets[0], y, noise, dropped, uses=uses)
+    labels = None if batch is None else batch_labels(raw[batch], Place(file.name, batch, rows + 1))
+    return replace(found, invalid=tuple(faults), weights=weights, batch=labels, batch_column=batch)
 
 
 def read_library(
@@ -176,8 +195,8 @@ def wanted_kinds(
         raise InputError(f"{file.name}: no feature column; its columns are {listing(file.columns)}")
     for name, kind in wanted.items():
         file.require(name, "feature")
-        for role in ("target", "noise variance"):
-            if used.get(role) == name:
+        for role, column in used.items():
+            if column == name and role not in ("id", "split"):
                 raise InputError(
                     f"{file.name}: column {name!r} is the {role} and a feature; take it off one of the two"
                 )

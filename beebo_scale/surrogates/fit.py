@@ -14,13 +14,15 @@ from ..posterior import Posterior
 from ..progress import track
 from ..screening import Encoder, Table
 from .choose_transform import choose_transform
+from .design import Design
 from .exact import BLOCK
 from .gp import FitReport, GaussianProcess
 from .inducing import select_inducing_points
 from .kernels import PRIORS
 from .learned_noise import learn_noise
 from .love import LoveOptions, love_posterior
-from .observations import Observations, draw_inputs, merge_replicates
+from .observations import Observations, draw_inputs
+from .observe import observe
 from .rank import free_memory
 from .recipes import Exact, Love, Recipe, Sparse
 from .reference import sparse_gain_error
@@ -28,7 +30,7 @@ from .search import find_hyperparameters, limits
 from .sgpr import fit_sgpr, sgpr_posterior
 from .surrogate import Surrogate, new_gp
 from .svgp import SVGP, fit_svgp
-from .target import HELD_OUT, TargetScale
+from .target import HELD_OUT
 
 KINDS = ("auto", "exact", "love", "sgpr", "svgp")
 TRAINED_ON_ALL = ("sgpr", "svgp")  # their hyperparameters go on with all rows
@@ -107,25 +109,28 @@ def fit(
         raise InputError(f"priors {priors!r} are not known; choose one of {', '.join(PRIORS)}")
     if transform == HELD_OUT:
         transform = choose_transform(table, priors=priors, seed=seed)
-    encoder, scale, data = _observe(table, transform)
+    encoder, scale, design, data = observe(table, transform)
     kind, reason = choose_kind(len(data), free_memory(data.X.device)) if kind == "auto" else (kind, "asked for")
-    gp = new_gp(encoder, priors)
+    gp = new_gp(encoder, priors, design)
     if warm_start is not None:
         _check_warm_start(warm_start, table, encoder, priors)
+        _check_design(warm_start, table, design)
         gp.load_state_dict(warm_start.gp.state_dict())
     generator = torch.Generator().manual_seed(seed)
     some = data.take(draw_inputs(data.count, fit_rows, generator))
     started = warm_start is not None and kind in TRAINED_ON_ALL
     with track(None, "fitting the surrogate") as bar:
-        fresh = None if warm_start is None else new_gp(encoder, priors)
+        fresh = None if warm_start is None else new_gp(encoder, priors, design)
         report = find_hyperparameters(gp, some, 0 if started else maxiter, bar.update, fresh)
         log_variance = None
         if data.noise is not None:
-            log_variance = learn_noise(new_gp(encoder, priors), some, maxiter, on_step=bar.update)
+            features = replace(some, X=some.X[:, : encoder.width])
+            log_variance = learn_noise(new_gp(encoder, priors), features, maxiter, on_step=bar.update)
         request = _Request(gp, data, approximation or Approximation(), encoder, report, maxiter, seed, bar.update)
         recipe, last = BUILDERS[kind](request)
     report = replace(last, starts=report.starts, limits=limits(gp, data))
-    return Surrogate(kind, str(table.target), encoder, scale, priors, gp, data, report, recipe, log_variance, reason)
+    found = Surrogate(kind, str(table.target), encoder, scale, priors, gp, data, report, recipe, log_variance, reason)
+    return replace(found, design=design)
 
 
 def choose_kind(n: int, memory: int) -> tuple[str, str]:
@@ -212,18 +217,6 @@ BUILDERS: dict[str, Callable[[_Request], tuple[Recipe, FitReport]]] = {
 }
 
 
-def _observe(table: Table, transform: str) -> tuple[Encoder, TargetScale, Observations]:
-    """Encoded, standardised rows with replicates merged."""
-    if table.y is None or table.target is None:
-        raise InputError(f"{table.source}: no target to learn from; read it with read_table(..., target=...)")
-    encoder = Encoder.from_table(table)
-    y = torch.tensor(table.y)  # copied: pandas may hand out arrays that nobody may write to
-    noise = None if table.noise_variance is None else torch.tensor(table.noise_variance)
-    scale = TargetScale.of(y, transform, noise_known=noise is not None)
-    noise = None if noise is None else scale.standardise_variance(noise)
-    return encoder, scale, merge_replicates(encoder.encode(table), scale.standardise(y), noise)
-
-
 def _check_warm_start(warm_start: Surrogate, table: Table, encoder: Encoder, priors: str) -> None:
     if warm_start.encoder.kinds != encoder.kinds or warm_start.encoder.width != encoder.width:
         raise InputError(
@@ -232,6 +225,14 @@ def _check_warm_start(warm_start: Surrogate, table: Table, encoder: Encoder, pri
         )
     if warm_start.priors != priors:
         raise InputError(f"the warm start has priors {warm_start.priors!r}, this fit {priors!r}; use the same")
+
+
+def _check_design(warm_start: Surrogate, table: Table, design: Design) -> None:
+    if not warm_start.design.same_columns(design):
+        raise InputError(
+            f"the warm start was fitted on {warm_start.design.words}, but {table.source} was read with {design.words}; "
+            "use the same, or leave the warm start out"
+        )
 
 
 def _described(encoder: Encoder) -> str:

@@ -20,5 +20,5 @@ def judged(surrogate: Surrogate, seed: int = 0) -> Surrogate:
     if not isinstance(recipe, Sparse) or recipe.error is not None:
         return surrogate
     columns = surrogate.encoder.numbers()
-    error, reference = sparse_gain_error(surrogate.posterior(), surrogate.gp, surrogate.data, columns, seed)
+    error, reference = sparse_gain_error(surrogate.of_rows, surrogate.gp, surrogate.data, columns, seed)
     return replace(surrogate, recipe=replace(recipe, error=error, reference=reference))

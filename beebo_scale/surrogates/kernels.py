@@ -88,11 +88,28 @@ class TanimotoKernel(Kernel):
 
 
 class TaskKernel(IndexKernel):
-    """B[t, t'] = (W W' + diag(v))[t, t'], looked up: gpytorch's own goes through sparse tensors, which warn."""
+    """B[t, t'] = (W W' + diag(v))[t, t'], looked up: gpytorch's own goes through sparse tensors, which warn.
+
+    With `weights` w, -1 stands for the weighted sum of all tasks: B[-1, t] = (w' B)[t] and B[-1, -1] = w' B w.
+    """
+
+    weights: Tensor | None
+
+    def __init__(self, num_tasks: int, **options: Any) -> None:
+        super().__init__(num_tasks, **options)
+        self.register_buffer("weights", None, persistent=False)
+
+    @property
+    def covariance(self) -> Tensor:
+        """B, t x t."""
+        return self.covar_factor @ self.covar_factor.mT + torch.diag_embed(self.var)
 
     def forward(self, i1: Tensor, i2: Tensor, diag: bool = False, **params: object) -> Tensor:
         """Kernel matrix, ... p x 1 and ... q x 1 -> ... p x q (diag: ... p)."""
-        B = self.covar_factor @ self.covar_factor.mT + torch.diag_embed(self.var)
+        B = self.covariance
+        if self.weights is not None:
+            J = torch.cat([torch.eye(len(B), dtype=B.dtype, device=B.device), self.weights.to(B).unsqueeze(0)])
+            B = J @ B @ J.mT  # the sum comes last, where -1 looks
         t1, t2 = i1.squeeze(-1).round().long(), i2.squeeze(-1).round().long()
         return B[t1, t2] if diag else B[t1.unsqueeze(-1), t2.unsqueeze(-2)]
 
@@ -133,8 +150,9 @@ def icm_kernel(data: Kernel, tasks: int, task_column: int, rank: int | None = No
         rank: columns of W; all if None. Correlations between tasks may be negative.
     """
     between = TaskKernel(num_tasks=tasks, rank=rank or tasks, active_dims=(task_column,))
-    with torch.no_grad():  # gpytorch draws W from the global generator; tasks start alike, with correlations above zero
+    with torch.no_grad():  # gpytorch draws both from the global generator; tasks start alike, correlations above zero
         between.covar_factor.copy_(0.5 + 0.5 * torch.eye(tasks, rank or tasks))
+        between.raw_var.fill_(-2.0)
     return ProductKernel(data, between)
 
 
@@ -146,7 +164,11 @@ def scaled_kernel(kernel: Kernel, start: float = 1.0) -> Kernel:
 
 
 def screen_kernel(
-    kinds: Mapping[str, str], slices: Mapping[str, slice], priors: str = "botorch", combine: str = "product"
+    kinds: Mapping[str, str],
+    slices: Mapping[str, slice],
+    priors: str = "botorch",
+    combine: str = "product",
+    alone: bool = True,
 ) -> Kernel:
     """The kernel of a screen: one factor (or term) for each kind of columns.
 
@@ -156,6 +178,7 @@ def screen_kernel(
         priors: "botorch" or "paper".
         combine: "product" where the features act together; "sum" where each adds its own effect, with an outputscale
             for each.
+        alone: whether the rows have no other columns.
 
     Returns:
         A gpytorch kernel over the encoded rows.
@@ -167,7 +190,7 @@ def screen_kernel(
         raise ValueError(f"priors are {' or '.join(PRIORS)}, got {priors!r}")
     if combine not in COMBINE:
         raise ValueError(f"kernels combine by {' or '.join(COMBINE)}, got {combine!r}")
-    parts = _parts(kinds, {name: list(range(s.start, s.stop)) for name, s in slices.items()}, priors)
+    parts = _parts(kinds, {name: list(range(s.start, s.stop)) for name, s in slices.items()}, priors, alone)
     if combine == "sum" and len(parts) > 1:
         return AdditiveKernel(*[scaled_kernel(part, 1 / len(parts)) for part in parts])
     kernel = parts[0] if len(parts) == 1 else ProductKernel(*parts)
@@ -179,13 +202,13 @@ def screen_kernel(
 SEQUENCES = {"protein": substitution_kernel, "dna": exchange_kernel}
 
 
-def _parts(kinds: Mapping[str, str], columns: Mapping[str, list[int]], priors: str) -> list[Kernel]:
+def _parts(kinds: Mapping[str, str], columns: Mapping[str, list[int]], priors: str, alone: bool = True) -> list[Kernel]:
     """Kernels over disjoint columns."""
     continuous = [i for name, kind in kinds.items() if kind == "continuous" for i in columns[name]]
     categorical = [i for name, kind in kinds.items() if kind == "categorical" for i in columns[name]]
     parts = [continuous_kernel(continuous, priors)] if continuous else []
     parts += [exchange_kernel(categorical)] if categorical else []
     parts += [SEQUENCES[kind](columns[name]) for name, kind in kinds.items() if kind in SEQUENCES]
-    alone = len(kinds) == 1  # then the rows need not be copied to pick their columns
+    alone = alone and len(kinds) == 1  # then the rows need not be copied to pick their columns
     fingerprints = [columns[name] for name, kind in kinds.items() if kind == "smiles"]
     return parts + [TanimotoKernel(active_dims=None if alone else tuple(own)) for own in fingerprints]

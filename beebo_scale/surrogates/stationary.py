@@ -25,8 +25,11 @@ M = TypeVar("M", bound=nn.Module)
 def freeze(kernel: Kernel) -> Kernel:
     """A copy of a kernel that is differentiable in its inputs only; fused if it is a stationary one known here.
 
-    Known: RBF and Matern-1/2, -3/2, -5/2, with or without a ScaleKernel, without batches of hyperparameters.
+    Known: RBF and Matern-1/2, -3/2, -5/2, with or without a ScaleKernel, without batches of hyperparameters; in a sum
+    or a product, each part for itself.
     """
+    if type(kernel) in (ProductKernel, AdditiveKernel) and kernel.active_dims is None:
+        return type(kernel)(*[freeze(part) for part in kernel.kernels])
     amplitude, base = 1.0, kernel
     if type(kernel) is ScaleKernel and kernel.batch_shape == torch.Size():
         amplitude, base = float(kernel.outputscale.detach()), kernel.base_kernel

@@ -17,6 +17,7 @@ from ..errors import InputError
 from ..posterior import Posterior
 from ..progress import track
 from ..screening import Encoder, Table, atomic_write, check_folder
+from .design import Design
 from .gp import FitReport, GaussianProcess
 from .kernels import screen_kernel
 from .learned_noise import LogVariance
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 FILE_KEY = "beebo_scale_surrogate"  # where a checkpoint, ours or Lightning's, keeps the surrogate
-FILE_FORMAT = 2  # 1 knew no packed rows
+FILE_FORMAT = 3  # 1 knew no packed rows, 2 features only
 CHUNK = 2048  # rows predicted at once, fewer ...
 CHUNK_NUMBERS = 2**25  # ... where k(rows, centers) would hold more numbers than this: 256 MB in float64
 RECIPES: dict[str, Callable[[dict[str, Any]], Recipe]] = {
@@ -46,16 +47,18 @@ class Surrogate:
 
     Attributes:
         kind: "exact", "love", "sgpr" or "svgp".
-        target: name of the measured column.
+        target: name of the measured column, or the weighted sum of several in words.
         encoder: rows of a table to the inputs of the kernel.
-        scale: target to standardised units.
+        scale: target to standardised units; the weighted sum of several is in these already.
         priors: "botorch" or "paper".
         gp: kernel, mean and noise with fitted hyperparameters.
-        data: the measured rows, encoded, standardised, replicates merged.
+        data: the measured rows, encoded, standardised, replicates merged; columns of the design follow the features.
         report: how the fit went.
         recipe: how the posterior is made from `gp` and `data`.
         log_variance: the learned noise of new points, None where they have the noise of `gp` itself.
         reason: why this kind, where it was chosen automatically.
+        design: what a measured row says beside its features.
+        likelihood: "gaussian" or "student-t".
     """
 
     kind: str
@@ -69,15 +72,30 @@ class Surrogate:
     recipe: Recipe = field(default_factory=Exact)
     log_variance: LogVariance | None = None
     reason: str = ""
+    design: Design = field(default_factory=Design)
+    likelihood: str = "gaussian"
 
     @cached_property
-    def _posterior(self) -> Posterior:
+    def of_rows(self) -> Posterior:
+        """The posterior over whole rows of the data, the columns of the design with the features."""
         noise = None if self.log_variance is None else self.log_variance.noise()
         return self.recipe.posterior(self.gp, self.data, noise)
 
+    @cached_property
+    def _posterior(self) -> Posterior:
+        return self.design.of_new_points(self.of_rows)
+
     def posterior(self) -> Posterior:
-        """The posterior over encoded inputs, in standardised units of the target."""
+        """The posterior over encoded inputs, in standardised units of the target.
+
+        Of several targets, that of the weighted sum of the standardised targets; in no particular batch.
+        """
         return self._posterior
+
+    @property
+    def measured(self) -> Tensor:
+        """Encoded features of the measured rows, n x d; an input comes once for each target and batch."""
+        return self.data.X[:, : self.encoder.width]
 
     def predict(self, table: Table) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Mean and standard deviation of the noise-free target at each row, in the target's own units.
@@ -93,12 +111,14 @@ class Surrogate:
 
     def predict_encoded(self, X: Tensor) -> tuple[Tensor, Tensor]:
         """`predict` for encoded rows, p x d -> p, p."""
-        posterior = self.posterior()
-        with torch.no_grad():
-            size = max(1, min(CHUNK, CHUNK_NUMBERS // len(posterior.centers)))
-            chunks = [posterior.mean_and_variance(rows) for rows in track(X.split(size), "predicting")]
-        mean, variance = (torch.cat(parts) for parts in zip(*chunks, strict=True))
-        return self.scale.moments(mean, variance)
+        return self.scale.moments(*_moments(self.posterior(), X))
+
+    def predict_targets(self, X: Tensor) -> dict[str, tuple[Tensor, Tensor]]:
+        """Mean and standard deviation of each of several targets in its own units, p x d -> name: p, p."""
+        found = {}
+        for i, task in enumerate(self.design.tasks):
+            found[task.name] = task.scale.moments(*_moments(self.design.of_task(self.of_rows, i), X))
+        return found
 
     def summary(self) -> dict[str, Any]:
         """What was fitted, in plain types."""
@@ -113,6 +133,8 @@ class Surrogate:
             "noise_std": self._noise_std(),
             "noise_std_of": self.scale.words,
             "reason": self.reason,
+            "likelihood": self.likelihood,
+            **self.design.summary(self.gp),
             "fit": asdict(self.report) | {"limits": list(self.report.limits)},
             "warning": self.report.warning,
             **self.recipe.summary(),
@@ -121,7 +143,8 @@ class Surrogate:
     def _noise_std(self) -> float:
         """Root mean square of the noise of a new measurement over the measured inputs, in units of g(target)."""
         rows = torch.arange(len(self.data)).split(CHUNK)
-        total = sum(float(self.posterior().noise(self.data.take(some).X).sum()) for some in rows)
+        width, noise = self.encoder.width, self.posterior().noise
+        total = sum(float(noise(self.data.take(some).X[:, :width]).sum()) for some in rows)
         return (total / len(self.data)) ** 0.5 * self.scale.scale
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -147,13 +170,26 @@ class Surrogate:
             "report": asdict(self.report),
             "recipe": self.recipe.to_dict(),
             "reason": self.reason,
+            "design": self.design.to_dict(),
+            "likelihood": self.likelihood,
             "log_variance": None if self.log_variance is None else self.log_variance.to_dict(),
         }
 
 
-def new_gp(encoder: Encoder, priors: str) -> GaussianProcess:
-    """A Gaussian process for encoded rows with its hyperparameters where they start."""
-    return GaussianProcess(screen_kernel(encoder.kinds, encoder.slices(), priors), priors)
+def new_gp(encoder: Encoder, priors: str, design: Design | None = None) -> GaussianProcess:
+    """A Gaussian process for encoded rows (and the columns of a design) with its hyperparameters where they start."""
+    design = design or Design()
+    kernel = design.kernel(screen_kernel(encoder.kinds, encoder.slices(), priors, alone=design.plain))
+    return GaussianProcess(kernel, priors, max(1, len(design.tasks)), design.task_column)
+
+
+def _moments(posterior: Posterior, X: Tensor) -> tuple[Tensor, Tensor]:
+    """Mean and variance in standardised units, in chunks, p x d -> p, p."""
+    with torch.no_grad():
+        size = max(1, min(CHUNK, CHUNK_NUMBERS // len(posterior.centers)))
+        chunks = [posterior.mean_and_variance(rows) for rows in track(X.split(size), "predicting")]
+    mean, variance = (torch.cat(parts) for parts in zip(*chunks, strict=True))
+    return mean, variance
 
 
 def load_surrogate(path: str | os.PathLike[str]) -> Surrogate:
@@ -181,7 +217,8 @@ def load_surrogate(path: str | os.PathLike[str]) -> Surrogate:
 def surrogate_of(content: dict[str, Any]) -> Surrogate:
     """Inverse of `Surrogate.to_dict`."""
     encoder = Encoder.from_dict(content["encoder"])
-    gp = new_gp(encoder, content["priors"])
+    design = Design.from_dict(content["design"]) if "design" in content else Design()
+    gp = new_gp(encoder, content["priors"], design)
     gp.load_state_dict(content["hyperparameters"])
     return Surrogate(
         kind=content["kind"],
@@ -194,6 +231,8 @@ def surrogate_of(content: dict[str, Any]) -> Surrogate:
         report=FitReport(**content["report"]),
         recipe=RECIPES[content["kind"]](content["recipe"]),
         reason=content["reason"],
+        design=design,
+        likelihood=content.get("likelihood", "gaussian"),
         log_variance=log_variance_of(content["log_variance"], encoder, content["priors"]),
     )
 

@@ -1,0 +1,65 @@
+"""From a table to the rows that a process sees: encoded, standardised, replicates merged."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ..errors import InputError
+from ..screening import Encoder, Table
+from .design import NONE, Design, Task
+from .observations import Observations, merge_replicates
+from .target import TargetScale
+
+
+def observe(table: Table, transform: str) -> tuple[Encoder, TargetScale, Design, Observations]:
+    """Encoder, scale of the target, columns beside the features, and the rows.
+
+    Several targets are stacked, a row for each value that there is, each standardised by itself.
+
+    Args:
+        table: measured rows.
+        transform: of the targets, see `TargetScale.of`.
+
+    Raises:
+        InputError: no target, or one that cannot have the transform.
+    """
+    if table.y is None or table.target is None:
+        raise InputError(f"{table.source}: no target to learn from; read it with read_table(..., target=...)")
+    encoder = Encoder.from_table(table)
+    X, y = encoder.encode(table), torch.tensor(table.y)  # copied: pandas may hand out arrays nobody may write to
+    if table.weights:
+        return _several(table, transform, encoder, X)
+    noise = None if table.noise_variance is None else torch.tensor(table.noise_variance)
+    scale = TargetScale.of(y, transform, noise_known=noise is not None)
+    noise = None if noise is None else scale.standardise_variance(noise)
+    batch, levels = batch_codes(table)
+    design = Design(encoder.width, batch=table.batch_column, levels=levels)
+    return encoder, scale, design, merge_replicates(design.rows(X, batch=batch), scale.standardise(y), noise)
+
+
+def _several(
+    table: Table, transform: str, encoder: Encoder, X: Tensor
+) -> tuple[Encoder, TargetScale, Design, Observations]:
+    """`observe` for several targets."""
+    y = torch.tensor(table.y)  # n x t
+    scales = [TargetScale.of(column[~column.isnan()], transform) for column in y.T]
+    tasks = tuple(Task(n, w, s) for (n, w), s in zip(table.weights.items(), scales, strict=True))
+    batch, levels = batch_codes(table)
+    design = Design(encoder.width, tasks, table.batch_column, levels)
+    row, task = (~y.isnan()).nonzero().T  # of each value
+    if batch is not None:  # what a batch does to one target says nothing about another
+        batch = torch.where(batch[row] == NONE, NONE, batch[row] * len(tasks) + task)
+    z = torch.stack([scale.standardise(column) for scale, column in zip(scales, y.T, strict=True)], -1)  # n x t
+    return encoder, TargetScale(0.0, 1.0), design, merge_replicates(design.rows(X[row], task, batch), z[row, task])
+
+
+def batch_codes(table: Table) -> tuple[Tensor | None, int]:
+    """Number of the batch of each row, n, NONE where unknown, and how many there are; None where none were named."""
+    if table.batch is None:
+        return None, 0
+    levels, codes = np.unique(table.batch, return_inverse=True)
+    known = levels != ""
+    numbers = np.where(known, np.cumsum(known) - 1.0, NONE)
+    return torch.from_numpy(numbers[codes]), int(known.sum())
