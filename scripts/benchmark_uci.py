@@ -6,8 +6,8 @@
 Writes scripts/results/benchmark_uci.json and .md. One case (set, split, kind) runs in a process of its own and is
 written when it is done; cases that are there already are left out, so that a run can be stopped at any time and started
 again. Last column: the target; the mask is n x splits, 1 = test. Inputs and target are standardised on the training
-rows, the target's errors are in those units. Hyperparameters come from `fit` with its defaults for the exact surrogate and
-are kept in the work folder. LOVE and SGPR keep them, SVGP starts from them; their time includes the time for finding
+rows, the target's errors are in those units. Hyperparameters come from `fit` with its defaults for the exact surrogate
+and wait in the work folder. LOVE and SGPR keep them, SVGP starts from them; their time includes the time for finding
 them.
 """
 
@@ -213,7 +213,8 @@ def main() -> None:
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
     if options.size:
-        write(results() | {"size": at_size(options.size)})
+        figures = at_size(options.size)  # first: other cases may end meanwhile
+        write(results() | {"size": figures})
     elif options.report:
         write(results())
     elif options.data is None:

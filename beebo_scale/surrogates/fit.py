@@ -33,7 +33,6 @@ from .svgp import SVGP, fit_svgp
 from .target import HELD_OUT
 
 KINDS = ("auto", "exact", "love", "sgpr", "svgp")
-TRAINED_ON_ALL = ("sgpr", "svgp")  # their hyperparameters go on with all rows
 EXACT_ROWS = 60_000  # beyond, the n^3 / 3 products of the exact factor take more than half an hour on a few cores
 KERNEL_COPIES = 3  # of a block of rows of k(Z, Z), alive at once
 LOVE_ROWS = 50_000  # beyond, one epoch of SVGP is cheaper than the products of LOVE with the n x n matrix
@@ -93,10 +92,9 @@ def fit(
             "held-out" tries all on held-out rows (see `choose_transform`).
         priors: of the hyperparameters, "botorch" (today's defaults) or "paper" (those of the BEEBO paper).
         warm_start: an earlier surrogate over the same columns, whose hyperparameters the fit starts from.
-        maxiter: limit of L-BFGS iterations.
+        maxiter: limit of L-BFGS iterations; 0 keeps the hyperparameters of the warm start (SVGP trains on).
         fit_rows: at most so many distinct inputs, those of random measurements, are used for the hyperparameters
-            (SGPR and SVGP start from what these give, or from a warm start, and go on with all rows); the posterior
-            always uses all.
+            (SGPR and SVGP start from what these give and go on with all rows); the posterior always uses all.
         approximation: rank, inducing points and epochs of the approximate kinds.
         seed: of all that is drawn.
 
@@ -118,10 +116,9 @@ def fit(
         gp.load_state_dict(warm_start.gp.state_dict())
     generator = torch.Generator().manual_seed(seed)
     some = data.take(draw_inputs(data.count, fit_rows, generator))
-    started = warm_start is not None and kind in TRAINED_ON_ALL
     with track(None, "fitting the surrogate") as bar:
         fresh = None if warm_start is None else new_gp(encoder, priors, design)
-        report = find_hyperparameters(gp, some, 0 if started else maxiter, bar.update, fresh)
+        report = find_hyperparameters(gp, some, maxiter, bar.update, fresh)
         log_variance = None
         if data.noise is not None:
             features = replace(some, X=some.X[:, : encoder.width])

@@ -197,6 +197,13 @@ def test_warm_start(mixed):
     assert all(torch.equal(value, before[name]) for name, value in mixed.gp.state_dict().items())
 
 
+@pytest.mark.parametrize("kind", ["exact", "love", "sgpr"])
+def test_no_iterations_keep_the_hyperparameters_of_the_warm_start(kind, mixed):
+    again = bs.fit(measured(KINDS, n=150, seed=1)[0], kind, warm_start=mixed, maxiter=0)
+    for p, q in zip(again.gp.parameters(), mixed.gp.parameters(), strict=True):
+        assert torch.equal(p, q)
+
+
 def test_warm_start_with_new_levels_and_ranges(mixed):
     frame, effects, error = screen(30, seed=8)
     frame = frame.assign(label="new", x=frame["x"] * 10)
