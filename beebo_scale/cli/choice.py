@@ -21,6 +21,7 @@ TARGET = (
     "deviations, are written as ic50:0.7,solubility:-0.3"
 )
 BATCH = "column of the plate or day that a row was measured in; its effect is told apart from that of the features"
+ROBUST = "fit by svgp with a Student-t likelihood, for which outliers count little"
 GOES_WITH = {  # option -> what it is about
     "integer": "bounds",
     "constraint": "bounds",

@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from jsonargparse import ArgumentParser, Namespace
 
+from ..errors import InputError
 from ..proposal import check_request, propose
 from ..proposal.record import input_hashes
 from ..screening import Batch, Encoder, Table, read_table, write_plates
@@ -15,11 +16,12 @@ from ..screening.invalid import dropped_path, told
 from ..screening.library import open_library
 from ..screening.roles import parse_target
 from ..surrogates import KINDS, fit, load_surrogate
+from ..surrogates.fit import check_likelihood
 from ..surrogates.kernels import PRIORS
 from ..surrogates.target import TRANSFORMS
 from . import plates
 from .arguments import parse_features
-from .choice import BATCH, FILES, TARGET, add_options, box_of, check_options, choice_arguments
+from .choice import BATCH, FILES, ROBUST, TARGET, add_options, box_of, check_options, choice_arguments
 
 HELP = "Fit a surrogate to a measured screen and choose the next batch from a library or a box."
 INPUTS = ("measured", "warm_start")  # options that name a file to read, beside those of a choice
@@ -47,6 +49,7 @@ def build_parser() -> ArgumentParser:
     add("--id", type=str, help="column that names the rows, in the library too")
     add("--noise-variance", type=str, help="column with the known variance of each target")
     add("--batch", type=str, help=BATCH)
+    add("--robust", action="store_true", help=ROBUST)
     add("--kind", choices=KINDS, default="auto", help="surrogate")
     add("--transform", choices=TRANSFORMS, default="auto", help="of the target; auto looks at its distribution")
     add("--priors", choices=PRIORS, default="botorch", help="of the hyperparameters")
@@ -60,6 +63,9 @@ def build_parser() -> ArgumentParser:
 
 def run(options: Namespace) -> Batch:
     """Check everything that can be checked at once, fit, choose, write."""
+    if not isinstance(options.robust, bool):  # from a configuration file
+        raise InputError(f"robust: {options.robust!r} is neither true nor false")
+    check_likelihood("student-t" if options.robust else "gaussian", options.kind, options.noise_variance is not None)
     request = check_options(options, INPUTS, ("save_model",))
     layout = plates.layout_of(options, options.seed)
     features = None if options.features is None else parse_features(options.features)
@@ -82,6 +88,7 @@ def run(options: Namespace) -> Batch:
         table,
         options.kind,
         transform=options.transform,
+        likelihood="student-t" if options.robust else "gaussian",
         priors=options.priors,
         warm_start=warm_start,
         seed=options.seed,

@@ -22,10 +22,11 @@ from .kernels import PRIORS
 from .learned_noise import learn_noise
 from .love import LoveOptions, love_posterior
 from .observations import Observations, draw_inputs
-from .observe import observe
+from .observe import observe, without_extremes
 from .rank import free_memory
 from .recipes import Exact, Love, Recipe, Sparse
 from .reference import sparse_gain_error
+from .robust import StudentSVGP
 from .search import find_hyperparameters, limits
 from .sgpr import fit_sgpr, sgpr_posterior
 from .surrogate import Surrogate, new_gp
@@ -33,6 +34,7 @@ from .svgp import SVGP, fit_svgp
 from .target import HELD_OUT
 
 KINDS = ("auto", "exact", "love", "sgpr", "svgp")
+LIKELIHOODS = ("gaussian", "student-t")
 EXACT_ROWS = 60_000  # beyond, the n^3 / 3 products of the exact factor take more than half an hour on a few cores
 KERNEL_COPIES = 3  # of a block of rows of k(Z, Z), alive at once
 LOVE_ROWS = 50_000  # beyond, one epoch of SVGP is cheaper than the products of LOVE with the n x n matrix
@@ -76,6 +78,7 @@ def fit(
     maxiter: int = 100,
     fit_rows: int = 3000,
     approximation: Approximation | None = None,
+    likelihood: str = "gaussian",
     seed: int = 0,
 ) -> Surrogate:
     """Fit a surrogate to measured rows.
@@ -96,6 +99,9 @@ def fit(
         fit_rows: at most so many distinct inputs, those of random measurements, are used for the hyperparameters
             (SGPR and SVGP start from what these give and go on with all rows); the posterior always uses all.
         approximation: rank, inducing points and epochs of the approximate kinds.
+        likelihood: "gaussian", or "student-t" for targets with outliers: an SVGP for which a row counts less the
+            farther out it lies (`robust.py`). Its noise is the squared scale of the bulk of the rows, the target is
+            centered and scaled by medians, and transform "auto" is "none", as outliers would decide it.
         seed: of all that is drawn.
 
     Raises:
@@ -107,7 +113,9 @@ def fit(
         raise InputError(f"priors {priors!r} are not known; choose one of {', '.join(PRIORS)}")
     if transform == HELD_OUT:
         transform = choose_transform(table, priors=priors, seed=seed)
-    encoder, scale, design, data = observe(table, transform)
+    robust = check_likelihood(likelihood, kind, table.noise_variance is not None)
+    kind = "svgp" if robust else kind
+    encoder, scale, design, data = observe(table, transform, robust)
     kind, reason = choose_kind(len(data), free_memory(data.X.device)) if kind == "auto" else (kind, "asked for")
     gp = new_gp(encoder, priors, design)
     if warm_start is not None:
@@ -115,7 +123,7 @@ def fit(
         _check_design(warm_start, table, design)
         gp.load_state_dict(warm_start.gp.state_dict())
     generator = torch.Generator().manual_seed(seed)
-    some = data.take(draw_inputs(data.count, fit_rows, generator))
+    some = (without_extremes(data) if robust else data).take(draw_inputs(data.count, fit_rows, generator))
     with track(None, "fitting the surrogate") as bar:
         fresh = None if warm_start is None else new_gp(encoder, priors, design)
         report = find_hyperparameters(gp, some, maxiter, bar.update, fresh)
@@ -123,11 +131,29 @@ def fit(
         if data.noise is not None:
             features = replace(some, X=some.X[:, : encoder.width])
             log_variance = learn_noise(new_gp(encoder, priors), features, maxiter, on_step=bar.update)
-        request = _Request(gp, data, approximation or Approximation(), encoder, report, maxiter, seed, bar.update)
+        size = approximation or Approximation()
+        request = _Request(gp, data, size, encoder, report, maxiter, seed, bar.update, robust)
         recipe, last = BUILDERS[kind](request)
     report = replace(last, starts=report.starts, limits=limits(gp, data))
     found = Surrogate(kind, str(table.target), encoder, scale, priors, gp, data, report, recipe, log_variance, reason)
-    return replace(found, design=design)
+    return replace(found, design=design, likelihood=likelihood)
+
+
+def check_likelihood(likelihood: str, kind: str, noise_known: bool) -> bool:
+    """Whether a likelihood is robust.
+
+    Raises:
+        InputError: it is unknown, or does not go with the kind or with known noise variances.
+    """
+    if likelihood not in LIKELIHOODS:
+        raise InputError(f"likelihood {likelihood!r} is not known; choose one of {', '.join(LIKELIHOODS)}")
+    if likelihood == "gaussian":
+        return False
+    if kind not in ("auto", "svgp"):
+        raise InputError(f"a robust fit is one by svgp, not by {kind}; take kind svgp or auto, or no robust fit")
+    if noise_known:
+        raise InputError("a robust fit learns the noise; leave the known noise variances out, or take no robust fit")
+    return True
 
 
 def choose_kind(n: int, memory: int) -> tuple[str, str]:
@@ -160,6 +186,7 @@ class _Request:
     maxiter: int
     seed: int
     on_step: Callable[[], object]
+    robust: bool = False
 
 
 def _exact(request: _Request) -> tuple[Recipe, FitReport]:
@@ -184,7 +211,7 @@ def _sgpr(request: _Request) -> tuple[Recipe, FitReport]:
 
 def _svgp(request: _Request) -> tuple[Recipe, FitReport]:
     n = len(request.data)
-    model = SVGP(request.gp, _inducing_points(request), n)
+    model = (StudentSVGP if request.robust else SVGP)(request.gp, _inducing_points(request), n)
     batch = min(n, BATCH if n < MANY else LARGE_BATCH)
     epochs = max(EPOCHS, -(-STEPS // (n // batch))) if request.size.epochs == "auto" else request.size.epochs
     report = fit_svgp(model, request.data, epochs, batch, seed=request.seed, on_step=request.on_step)

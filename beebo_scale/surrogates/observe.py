@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import torch
 from torch import Tensor
@@ -12,8 +14,11 @@ from .design import NONE, Design, Task
 from .observations import Observations, merge_replicates
 from .target import TargetScale
 
+MAD = 1.4826  # median absolute deviation to standard deviation of a normal variable
+EXTREME = 3.0
 
-def observe(table: Table, transform: str) -> tuple[Encoder, TargetScale, Design, Observations]:
+
+def observe(table: Table, transform: str, robust: bool = False) -> tuple[Encoder, TargetScale, Design, Observations]:
     """Encoder, scale of the target, columns beside the features, and the rows.
 
     Several targets are stacked, a row for each value that there is, each standardised by itself.
@@ -21,6 +26,7 @@ def observe(table: Table, transform: str) -> tuple[Encoder, TargetScale, Design,
     Args:
         table: measured rows.
         transform: of the targets, see `TargetScale.of`.
+        robust: center and scale by medians, and merge no replicates, as one of them may be an outlier.
 
     Raises:
         InputError: no target, or one that cannot have the transform.
@@ -30,21 +36,21 @@ def observe(table: Table, transform: str) -> tuple[Encoder, TargetScale, Design,
     encoder = Encoder.from_table(table)
     X, y = encoder.encode(table), torch.tensor(table.y)  # copied: pandas may hand out arrays nobody may write to
     if table.weights:
-        return _several(table, transform, encoder, X)
+        return _several(table, transform, encoder, X, robust)
     noise = None if table.noise_variance is None else torch.tensor(table.noise_variance)
-    scale = TargetScale.of(y, transform, noise_known=noise is not None)
+    scale = _scale(y, transform, noise is not None, robust)
     noise = None if noise is None else scale.standardise_variance(noise)
     batch, levels = batch_codes(table)
     design = Design(encoder.width, batch=table.batch_column, levels=levels)
-    return encoder, scale, design, merge_replicates(design.rows(X, batch=batch), scale.standardise(y), noise)
+    return encoder, scale, design, _rows(design.rows(X, batch=batch), scale.standardise(y), noise, robust)
 
 
 def _several(
-    table: Table, transform: str, encoder: Encoder, X: Tensor
+    table: Table, transform: str, encoder: Encoder, X: Tensor, robust: bool
 ) -> tuple[Encoder, TargetScale, Design, Observations]:
     """`observe` for several targets."""
     y = torch.tensor(table.y)  # n x t
-    scales = [TargetScale.of(column[~column.isnan()], transform) for column in y.T]
+    scales = [_scale(column[~column.isnan()], transform, False, robust) for column in y.T]
     tasks = tuple(Task(n, w, s) for (n, w), s in zip(table.weights.items(), scales, strict=True))
     batch, levels = batch_codes(table)
     design = Design(encoder.width, tasks, table.batch_column, levels)
@@ -52,7 +58,30 @@ def _several(
     if batch is not None:  # what a batch does to one target says nothing about another
         batch = torch.where(batch[row] == NONE, NONE, batch[row] * len(tasks) + task)
     z = torch.stack([scale.standardise(column) for scale, column in zip(scales, y.T, strict=True)], -1)  # n x t
-    return encoder, TargetScale(0.0, 1.0), design, merge_replicates(design.rows(X[row], task, batch), z[row, task])
+    return encoder, TargetScale(0.0, 1.0), design, _rows(design.rows(X[row], task, batch), z[row, task], None, robust)
+
+
+def _scale(y: Tensor, transform: str, noise_known: bool, robust: bool) -> TargetScale:
+    """The scale of a target; where robust, by the median and the median absolute deviation of g(y)."""
+    if not robust:
+        return TargetScale.of(y, transform, noise_known=noise_known)
+    scale = TargetScale.of(y, "none" if transform == "auto" else transform)
+    z = scale.standardise(y)
+    center = z.median()
+    spread = MAD * float((z - center).abs().median())  # zero where more than half of the values are equal
+    return replace(scale, shift=scale.shift + scale.scale * float(center), scale=scale.scale * (spread or 1.0))
+
+
+def _rows(X: Tensor, y: Tensor, noise: Tensor | None, robust: bool) -> Observations:
+    """The rows with replicates merged, or each for itself."""
+    if not robust:
+        return merge_replicates(X, y, noise)
+    return Observations(X, y, None, count=torch.ones_like(y), scatter=torch.zeros_like(y))
+
+
+def without_extremes(data: Observations) -> Observations:
+    """Rows with targets clipped at EXTREME robust standard deviations: for Gaussian starting values of a robust fit."""
+    return replace(data, y=data.y.clamp(-EXTREME, EXTREME))
 
 
 def batch_codes(table: Table) -> tuple[Tensor | None, int]:

@@ -101,20 +101,23 @@ class SVGP(nn.Module):
         Returns:
             A scalar, differentiable in the hyperparameters and Z at fixed q(v).
         """
-        rows = _cast(rows, self.dtype)
+        rows = cast(rows, self.dtype)
         scale = self.num_data / len(rows)
         L = prior_factor(self.gp.kernel, self.Z, self.jitter)
         sums = moments(self.gp, self.Z, L, rows)
         P, b, c = scale * sums.P.double(), scale * sums.b.double(), scale * sums.c.double()
         self._target = (P.detach(), b.detach())
         with torch.no_grad():
-            eye = torch.eye(len(b), dtype=b.dtype, device=b.device)
-            factor = torch.linalg.cholesky(eye + self.P)
-            v = torch.cholesky_solve(self.b.unsqueeze(-1), factor).squeeze(-1)
-            S = torch.cholesky_inverse(factor)
-            divergence = 0.5 * (S.diagonal().sum() + v @ v - len(v)) + factor.diagonal().log().sum()
-            G = S + torch.outer(v, v) - eye
+            v, S, divergence = self.moments_of_q()
+            G = S + torch.outer(v, v) - torch.eye(len(b), dtype=b.dtype, device=b.device)
         return c + b @ v - 0.5 * (G * P).sum() - divergence
+
+    def moments_of_q(self) -> tuple[Tensor, Tensor, Tensor]:
+        """E v (m), S (m x m) and KL[q || N(0, 1)]."""
+        factor = torch.linalg.cholesky(torch.eye(len(self.b), dtype=self.b.dtype, device=self.b.device) + self.P)
+        v = torch.cholesky_solve(self.b.unsqueeze(-1), factor).squeeze(-1)
+        S = torch.cholesky_inverse(factor)
+        return v, S, 0.5 * (S.diagonal().sum() + v @ v - len(v)) + factor.diagonal().log().sum()
 
     def natural_step(self, lr: float) -> None:
         """Natural-gradient step of q(v) on the minibatch that `loss` or `elbo` saw last.
@@ -264,6 +267,7 @@ def _settled(losses: list[float], epochs: int) -> bool:
     return before - last < SETTLED
 
 
-def _cast(rows: Observations, dtype: torch.dtype) -> Observations:
+def cast(rows: Observations, dtype: torch.dtype) -> Observations:
+    """The same rows in another number format."""
     noise = None if rows.noise is None else rows.noise.to(dtype)
     return Observations(rows.X.to(dtype), rows.y.to(dtype), noise, rows.count.to(dtype), rows.scatter.to(dtype))
