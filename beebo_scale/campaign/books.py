@@ -35,7 +35,7 @@ class Books:
 
     Attributes:
         settings: of the campaign.
-        measured: one row for each result: id and features, target, noise variance, then OWN.
+        measured: one row for each result: id and features, target, noise variance, batch, then OWN.
         proposed: one row for each proposal: round, rank, id and features, mean, std, gain.
     """
 
@@ -106,8 +106,8 @@ def columns(settings: Settings) -> list[str]:
     Raises:
         InputError: a column of the user has the name of one of OWN.
     """
-    noise = [] if settings.noise_variance is None else [settings.noise_variance]
-    names = [*identity(settings), settings.target, *noise]
+    beside = [name for name in (settings.noise_variance, settings.batch) if name is not None]
+    names = [*identity(settings), settings.target, *beside]
     taken = [name for name in names if name in OWN]
     if taken:
         raise InputError(f"column {taken[0]!r} has the name of a column that a campaign adds; rename it in all files")

@@ -84,7 +84,8 @@ class Campaign:
         if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
             raise InputError(f"{folder} exists already; give a new folder, or go on with campaign suggest")
         drop = settings.drop_invalid
-        table = read_table(measured, settings.target, settings.features, None, settings.noise_variance, drop)
+        noise, batch = settings.noise_variance, settings.batch
+        table = read_table(measured, settings.target, settings.features, None, noise, drop, batch)
         settings = replace(settings, features=dict(table.kinds))
         check_request(settings.request(1), table, _library(settings.library, settings, table), settings.box)
         frame = _initial(measured, table, settings)
@@ -170,7 +171,8 @@ class Campaign:
     def table(self) -> Table:
         """All results that have a value."""
         settings = self.settings
-        return read_table(self.folder.measured, settings.target, settings.features, None, settings.noise_variance)
+        noise, batch = settings.noise_variance, settings.batch
+        return read_table(self.folder.measured, settings.target, settings.features, None, noise, batch=batch)
 
     def _fit(self, table: Table, number: int) -> tuple[Surrogate, list[str]]:
         """The surrogate of a round, warm from the last one's if that is still of use."""
@@ -181,10 +183,14 @@ class Campaign:
                 warm = load_surrogate(last)
             except InputError as error:
                 notes.append(f"the fit starts anew: {error}")
+        if warm is not None and (warm.design.batch is None) != (settings.batch is None):
+            notes.append(f"the fit starts anew: {last.name} is {warm.design.words}")
+            warm = None
         if warm is not None and not _same_inputs(warm, Encoder.from_table(table), settings.priors):
             notes.append(f"the fit starts anew: {last.name} knows other features")
             warm = None
         options: dict[str, Any] = {"transform": settings.transform, "priors": settings.priors}
+        options["likelihood"] = settings.likelihood
         surrogate = fit(table, settings.kind, warm_start=warm, seed=settings.request(number).seed, **options)
         if surrogate.report.warning:
             notes.append(surrogate.report.warning)
@@ -250,6 +256,8 @@ def _initial(measured: Source | pd.DataFrame, table: Table, settings: Settings) 
     frame[settings.target] = table.y
     if settings.noise_variance is not None:
         frame[settings.noise_variance] = table.noise_variance
+    if settings.batch is not None:
+        frame[settings.batch] = table.batch
     frame["round"], frame["rank"], frame["status"] = "", "", INITIAL
     return frame[columns(settings)]
 
@@ -269,13 +277,15 @@ def _same_inputs(surrogate: Surrogate, encoder: Encoder, priors: str) -> bool:
 
 def _far_out(surrogate: Surrogate, books: Books, table: Table) -> list[str]:
     """A note on results far from all others, if they are few: many are the shape of the target, not mistakes."""
+    if surrogate.likelihood != "gaussian":
+        return []
     far = outliers(surrogate.scale.standardise(torch.tensor(table.y)).numpy())
     if not 0 < len(far) <= 1 + len(table) // 100:
         return []
     numbers = np.flatnonzero(~np.isnan(books.values(books.measured))) + 1
     return [
         f"{len(far)} of {len(table)} results lie far from all others, {rows_text(numbers[far])} of measured.csv: look "
-        "at them, or take transform: rank"
+        "at them, or take robust: true (campaign init --robust) or transform: rank"
     ]
 
 

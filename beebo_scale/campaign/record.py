@@ -147,7 +147,8 @@ class _Desk:
 
     def _result(self, row: Result) -> dict[str, str]:
         settings = self.books.settings
-        return {name: row.cells[name] for name in (settings.target, settings.noise_variance) if name is not None}
+        names = (settings.target, settings.noise_variance, settings.batch)
+        return {name: row.cells[name] for name in names if name is not None}
 
     def _same_features(self, group: Sequence[Result], proposal: int | None, before: list[int]) -> bool:
         """Whether ids and features of the results agree with the books; if not, the rows are noted."""

@@ -58,7 +58,7 @@ class Results:
         file = open_source(source)
         by_id, named = _named_by(file, settings)
         wanted = list(dict.fromkeys([*([settings.id] if by_id and settings.id else []), *named]))
-        extra = [settings.target, settings.noise_variance] if with_target else []
+        extra = [settings.target, settings.noise_variance, settings.batch] if with_target else []
         wanted += [file.require(name, "result") for name in extra if name is not None]
         raw = file.load(wanted)
         if not len(raw):

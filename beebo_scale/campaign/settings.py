@@ -12,9 +12,10 @@ from ..acquisition import check_temperature
 from ..errors import InputError
 from ..proposal import Box, Request
 from ..screening.files import did_you_mean
+from ..surrogates.fit import check_likelihood
 
 HEADER = """\
-# The settings of this campaign. Everything but target, features, id and noise_variance may be changed between rounds.
+# The settings of this campaign. All but target, features, id, noise_variance and batch may be changed between rounds.
 # temperatures holds T' of each round, 0 exploits, 2 explores; the last one also serves the rounds beyond.
 """
 TYPES = {
@@ -22,6 +23,7 @@ TYPES = {
     "features": dict,
     "id": str,
     "noise_variance": str,
+    "batch": str,
     "drop_invalid": bool,
     "minimize": bool,
     "hit": float,
@@ -33,6 +35,7 @@ TYPES = {
     "q": int,
     "temperatures": list,
     "kind": str,
+    "robust": bool,
     "transform": str,
     "priors": str,
     "seed": int,
@@ -56,6 +59,7 @@ class Settings:
         features: column -> kind.
         id: column that names the rows of the library, None without one.
         noise_variance: column with the known variance of each target.
+        batch: column with the batch (plate, day) of each result, see `read_table`; a file of results has it, too.
         drop_invalid: leave out rows with a feature that cannot be read, of the first results and of the library.
         minimize: small targets are good.
         hit: a value that the target should come close to, instead of a large or small one.
@@ -65,6 +69,7 @@ class Settings:
         q: experiments of a round.
         temperatures: T' of each round, see HEADER.
         kind, transform, priors: of the surrogate, see `fit`.
+        robust: fit by svgp with a Student-t likelihood, for which outliers count little.
         seed: of the first round; each round adds one.
 
     Raises:
@@ -75,6 +80,7 @@ class Settings:
     features: Mapping[str, str | None]
     id: str | None = None
     noise_variance: str | None = None
+    batch: str | None = None
     drop_invalid: bool = False
     minimize: bool = False
     hit: float | None = None
@@ -88,6 +94,7 @@ class Settings:
     kind: str = "auto"
     transform: str = "auto"
     priors: str = "botorch"
+    robust: bool = False
     seed: int = 0
 
     def __post_init__(self) -> None:
@@ -97,6 +104,7 @@ class Settings:
             raise InputError("id goes with a library; settings in a box have no names")
         if self.minimize and self.hit is not None:
             raise InputError("minimize and hit exclude each other; give one of the two")
+        check_likelihood(self.likelihood, self.kind, self.noise_variance is not None)
         if not self.temperatures:
             raise InputError("temperatures is empty; give T' of at least one round")
         for temperature in self.temperatures:
@@ -107,6 +115,11 @@ class Settings:
         """What a round (from 1) asks for."""
         temperature = self.temperatures[min(round, len(self.temperatures)) - 1]
         return Request(self.q if q is None else q, temperature, not self.minimize, seed=self.seed + round - 1)
+
+    @property
+    def likelihood(self) -> str:
+        """Of the fit."""
+        return "student-t" if self.robust else "gaussian"
 
     @property
     def box(self) -> Box | None:

@@ -13,12 +13,13 @@ from ..campaign.status import Status
 from ..errors import InputError
 from ..screening import Layout, Table, check_names, read_table
 from ..screening.invalid import dropped_path, told
+from ..screening.roles import parse_target
 from ..surrogates import KINDS
 from ..surrogates.kernels import PRIORS
 from ..surrogates.target import TRANSFORMS
 from . import plates
 from .arguments import number, parse_bounds, parse_features, parse_names, whole_number
-from .choice import DROP_INVALID
+from .choice import BATCH, DROP_INVALID, ROBUST
 
 HELP = "Keep a campaign of several rounds in one folder: init, suggest, record, status."
 ACTIONS = {
@@ -60,6 +61,8 @@ def _init_options(parser: ArgumentParser) -> None:
     add("--features", nargs="+", metavar="COLUMN:KIND", help="as in suggest; without it every other column")
     add("--id", type=str, help="column that names the rows of the library")
     add("--noise-variance", type=str, help="column with the known variance of each target")
+    add("--batch", type=str, help=f"{BATCH}; files of results have it, too")
+    add("--robust", action="store_true", help=ROBUST)
     add("--library", type=str, help="candidates to choose from")
     add("--bounds", nargs="+", metavar="COLUMN:LOW:HIGH", help="a box instead of a library, as in suggest")
     add("--integer", nargs="+", metavar="COLUMN", help="columns of the box that take whole numbers only")
@@ -98,7 +101,7 @@ def run(options: Namespace) -> Any:
 
 
 def _init(options: Namespace) -> Campaign:
-    for flag in ("minimize", "drop_invalid"):
+    for flag in ("minimize", "drop_invalid", "robust"):
         if not isinstance(options[flag], bool):  # from a configuration file
             raise InputError(f"{flag}: {options[flag]!r} is neither true nor false")
     table = _measured(options)
@@ -115,6 +118,8 @@ def _init(options: Namespace) -> Campaign:
             for name in (
                 "id",
                 "noise_variance",
+                "batch",
+                "robust",
                 "drop_invalid",
                 "library",
                 "q",
@@ -138,7 +143,10 @@ def _measured(options: Namespace) -> Table:
     """The first results; features are those asked for, or every column without another use."""
     features = None if options.features is None else parse_features(options.features)
     id = None if options.library is None or features is not None else options.id
-    return read_table(options.measured, options.target, features, id, options.noise_variance, options.drop_invalid)
+    if not isinstance(parse_target(options.target), str):
+        raise InputError(f"target {options.target!r}: a campaign has one target; several go with suggest and propose")
+    noise, drop = options.noise_variance, options.drop_invalid
+    return read_table(options.measured, options.target, features, id, noise, drop, options.batch)
 
 
 def _texts(given: Any) -> tuple[str, ...]:
