@@ -145,6 +145,11 @@ class Given:
         return self.base.centers
 
     @property
+    def points(self) -> Tensor:
+        """Those of the base."""
+        return self.base.points
+
+    @property
     def rank(self) -> int:
         """Number of features r + c."""
         return self.base.rank + self.W.shape[-1]
