@@ -34,7 +34,7 @@ GOES_WITH = {  # option -> what it is about
 def add_options(parser: ArgumentParser) -> None:
     """The options, in groups."""
     add = parser.add_argument_group("what to choose from").add_argument
-    add("--library", type=str, help="candidates: a file with the feature columns, or a folder of Parquet files")
+    add("--library", type=str, help="candidates: CSV, Excel or Parquet, or a folder of Parquet files")
     add(
         "--bounds",
         nargs="+",
