@@ -16,10 +16,11 @@ import numpy as np
 
 from beebo_scale.errors import InputError
 
-from .columns import SHEET, Place, check_scalars, missing_text, rows_text, shown
+from .columns import SHEET, rows_text, shown
 from .files import Source, open_parts
 from .invalid import Fault, all_invalid, find_faults
 from .parts import FilePart, Part, TablePart
+from .survey import survey
 from .table import Table, wanted_kinds
 
 if TYPE_CHECKING:
@@ -200,12 +201,12 @@ def open_library(
     for label in labels:
         files[0].require(label, "group")
     _check_types(files, wanted, [*used.values(), *labels])
-    surveys = [_survey(file, wanted, id, lengths) for file in files]
+    surveys = [survey(file, wanted, id, lengths) for file in files]
     parts = [
-        FilePart(file, survey.rows, wanted, id, tuple(labels), survey.bad)
-        for file, survey in zip(files, surveys, strict=True)
+        FilePart(file, seen.rows, wanted, id, tuple(labels), seen.bad)
+        for file, seen in zip(files, surveys, strict=True)
     ]
-    faults = tuple(fault for survey in surveys for fault in survey.faults)
+    faults = tuple(fault for seen in surveys for fault in seen.faults)
     name = str(source) if isinstance(source, (str, os.PathLike)) else files[0].name
     library = Library(name, wanted, id, tuple(labels), tuple(parts), chunk_rows, faults)
     if not len(library):
@@ -213,7 +214,7 @@ def open_library(
             raise all_invalid(name, faults)
         raise InputError(f"{name} has a header but no rows; a library needs at least one candidate")
     if id is not None:
-        _check_repeated(library, np.concatenate([survey.hashes for survey in surveys]))
+        _check_repeated(library, np.concatenate([seen.hashes for seen in surveys]))
     return library
 
 
@@ -241,66 +242,6 @@ def _check_types(files: Sequence[Source], kinds: Mapping[str, str], others: Sequ
                     f"{file.name}: column {column!r} holds {here}, but {first} in {files[0].name}; "
                     "write all files of a folder with the same types"
                 )
-
-
-@dataclass(frozen=True)
-class _Survey:
-    """What one pass over a file tells.
-
-    Attributes:
-        rows: how many there are, without those that are left out.
-        hashes: of the ids of these rows; empty without ids.
-        bad: rows left out, by number from 0, rising.
-        faults: what is wrong with them.
-    """
-
-    rows: int
-    hashes: np.ndarray
-    bad: np.ndarray
-    faults: list[Fault]
-
-
-def _survey(file: Source, kinds: Mapping[str, str], id: str | None, lengths: Mapping[str, int] | None) -> _Survey:
-    """Count the rows of a file, and look at its ids and (if invalid rows are left out) at its features."""
-    import pandas as pd
-
-    empty = np.empty(0, dtype=np.int64)
-    if id is None and lengths is None and file.rows is not None:
-        return _Survey(file.rows, empty.view(np.uint64), empty, [])
-    columns = dict.fromkeys([*([] if id is None else [id]), *([] if lengths is None else kinds)])
-    rows, hashes, bad, faults = 0, [empty.view(np.uint64)], [empty], list[Fault]()
-    for raw in file.stream(list(columns) or [file.columns[-1]], None):
-        numbers = rows + np.arange(1, len(raw) + 1)
-        rows += len(raw)
-        if lengths is not None:
-            wrong, found = find_faults(raw, kinds, file.name, numbers, lengths)
-            bad.append(numbers[wrong] - 1)
-            faults += found
-            raw, numbers = raw[~wrong], numbers[~wrong]
-        if id is not None:
-            _check_given(raw[id], Place(file.name, id, numbers))
-            hashes.append(pd.util.hash_array(_plain(raw[id]), categorize=False))
-    left_out = np.concatenate(bad)
-    return _Survey(rows - len(left_out), np.concatenate(hashes), left_out, faults)
-
-
-def _check_given(ids: pd.Series, place: Place) -> None:
-    """Refuse rows without an id.
-
-    Raises:
-        InputError: an id is missing, or no single value.
-    """
-    check_scalars(ids, place)
-    missing = missing_text(ids)
-    if missing.any():
-        raise place.error("(id) is empty", missing, "give every row an id")
-
-
-def _plain(values: pd.Series) -> np.ndarray:
-    """Values as an array that hashes the same in whatever type a file holds them."""
-    if values.dtype.kind in "iu":
-        return values.to_numpy(dtype=np.int64 if values.dtype.kind == "i" else np.uint64).astype(np.uint64)
-    return values.astype(object).to_numpy()
 
 
 def _check_repeated(library: Library, hashes: np.ndarray) -> None:
