@@ -29,7 +29,8 @@ from .stationary import live_gram
 from .svgp import SVGP, cast
 
 DEGREES = 4.0  # nu: a measurement has a variance, and one of twenty s counts almost nothing
-NODES, WEIGHTS = (tuple(part.tolist()) for part in np.polynomial.hermite_e.hermegauss(24))
+_RULE = np.polynomial.hermite_e.hermegauss(24)
+NODES, WEIGHTS = tuple(_RULE[0].tolist()), tuple((_RULE[1] / _RULE[1].sum()).tolist())
 PASSES, PASS_LENGTH = 20, 0.5  # over all rows at the end, at most, and the length of their natural-gradient steps
 STILL = 1e-5  # nats per row that a pass may still gain
 CHUNK = 4096  # rows of a pass whose features are held at once
@@ -38,9 +39,9 @@ CHUNK = 4096  # rows of a pass whose features are held at once
 def expected_log_density(y: Tensor, mean: Tensor, variance: Tensor, s2: Tensor) -> Tensor:
     """E log t_nu(y; f, s^2) with f ~ N(mean, variance), n each -> n."""
     const = math.lgamma((DEGREES + 1) / 2) - math.lgamma(DEGREES / 2) - 0.5 * math.log(DEGREES * math.pi)
-    sd, total = variance.sqrt(), torch.zeros_like(y)
-    for node, weight in zip(NODES, WEIGHTS, strict=True):
-        total = total + weight / sum(WEIGHTS) * torch.log1p((y - mean - node * sd).square() / (DEGREES * s2))
+    nodes, weights = y.new_tensor(NODES), y.new_tensor(WEIGHTS)
+    far = (y - mean).unsqueeze(-1) - variance.sqrt().unsqueeze(-1) * nodes  # n x nodes
+    total = torch.log1p(far.square() / (DEGREES * s2).unsqueeze(-1)) @ weights
     return const - 0.5 * torch.log(s2) - 0.5 * (DEGREES + 1) * total
 
 
@@ -74,10 +75,11 @@ class StudentSVGP(SVGP):
         variance = prior - A.square().sum(0) + (A * (S.to(A) @ A)).sum(0)
         variance = variance.clamp_min(torch.finfo(A.dtype).eps)
         with torch.enable_grad():
-            m0, v0 = mean.detach().requires_grad_(), variance.detach().requires_grad_()
-            at = expected_log_density(rows.y, m0, v0, s2.detach()).sum()
-            slopes = torch.autograd.grad(at, (m0, v0))
-        return expected_log_density(rows.y, mean, variance, s2).sum().double(), (slopes[0], slopes[1])
+            if not mean.requires_grad:  # only the sites are wanted
+                mean, variance = mean.requires_grad_(), variance.requires_grad_()
+            value = expected_log_density(rows.y, mean, variance, s2).sum()
+            slopes = torch.autograd.grad(value, (mean, variance), retain_graph=True)
+        return value.double(), (slopes[0], slopes[1])
 
     @staticmethod
     def _sites(A: Tensor, v: Tensor, dm: Tensor, dv: Tensor) -> tuple[Tensor, Tensor]:
