@@ -134,7 +134,7 @@ def _held_out(surrogate: Surrogate, store: Store) -> HeldOut:
         X = store.packing.unpack(store.rows[some])
         with torch.no_grad():
             mean, variance = posterior.mean_and_variance(X)
-            noise = posterior.noise(X) if store.noise is None else store.noise[some]
+            noise = (posterior.noise(X) if store.noise is None else store.noise[some]) + surrogate.batch_variance
         means.append(scale.moments(mean, variance)[0])
         errors.append((scale.standardise(store.y[some]) - mean) / (variance + noise).sqrt())
     return HeldOut(NAMES[part], store.y[rows].numpy(), torch.cat(means).numpy(), torch.cat(errors).numpy())

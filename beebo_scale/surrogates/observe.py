@@ -40,7 +40,7 @@ def observe(table: Table, transform: str, robust: bool = False) -> tuple[Encoder
     noise = None if table.noise_variance is None else torch.tensor(table.noise_variance)
     scale = _scale(y, transform, noise is not None, robust)
     noise = None if noise is None else scale.standardise_variance(noise)
-    batch, levels = batch_codes(table)
+    batch, levels = batch_codes(table.batch)
     design = Design(encoder.width, batch=table.batch_column, levels=levels)
     return encoder, scale, design, _rows(design.rows(X, batch=batch), scale.standardise(y), noise, robust)
 
@@ -52,7 +52,7 @@ def _several(
     y = torch.tensor(table.y)  # n x t
     scales = [_scale(column[~column.isnan()], transform, False, robust) for column in y.T]
     tasks = tuple(Task(n, w, s) for (n, w), s in zip(table.weights.items(), scales, strict=True))
-    batch, levels = batch_codes(table)
+    batch, levels = batch_codes(table.batch)
     design = Design(encoder.width, tasks, table.batch_column, levels)
     row, task = (~y.isnan()).nonzero().T  # of each value
     if batch is not None:  # what a batch does to one target says nothing about another
@@ -84,11 +84,11 @@ def without_extremes(data: Observations) -> Observations:
     return replace(data, y=data.y.clamp(-EXTREME, EXTREME))
 
 
-def batch_codes(table: Table) -> tuple[Tensor | None, int]:
-    """Number of the batch of each row, n, NONE where unknown, and how many there are; None where none were named."""
-    if table.batch is None:
+def batch_codes(labels: np.ndarray | None) -> tuple[Tensor | None, int]:
+    """Number of the batch of each row, n, NONE where unknown (empty), and how many there are; None without."""
+    if labels is None:
         return None, 0
-    levels, codes = np.unique(table.batch, return_inverse=True)
+    levels, codes = np.unique(labels, return_inverse=True)
     known = levels != ""
     numbers = np.where(known, np.cumsum(known) - 1.0, NONE)
     return torch.from_numpy(numbers[codes]), int(known.sum())

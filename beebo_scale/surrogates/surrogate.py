@@ -17,7 +17,7 @@ from ..errors import InputError
 from ..posterior import Posterior
 from ..progress import track
 from ..screening import Encoder, Table, atomic_write, check_folder
-from .design import Design
+from .design import Design, batch_variance
 from .gp import FitReport, GaussianProcess
 from .kernels import screen_kernel
 from .learned_noise import LogVariance
@@ -91,6 +91,11 @@ class Surrogate:
         Of several targets, that of the weighted sum of the standardised targets; in no particular batch.
         """
         return self._posterior
+
+    @property
+    def batch_variance(self) -> float:
+        """A_b, squared standardised units: what a measurement in a new batch varies by beside its noise; 0 without."""
+        return 0.0 if self.design.batch is None else batch_variance(self.gp)
 
     @property
     def measured(self) -> Tensor:

@@ -47,6 +47,8 @@ class ScreeningDataModule(pl.LightningDataModule):
         test: share of the rows that judge it.
         batch_size: rows of a training step, those of all workers together.
         seed: of the split and of the order of the rows.
+        batch: column with the batch (plate, day) of each row, see `read_table`; held-out rows are judged as rows of a
+            new batch.
         drop_invalid: leave out rows with a feature that cannot be read (the most frequent length of sequences is the
             right one), and list them in the cache; otherwise the file is refused.
         cache: folder for the encoded rows; None is `cache` in the trainer's root folder.
@@ -67,6 +69,7 @@ class ScreeningDataModule(pl.LightningDataModule):
         batch_size: int = 1024,
         seed: int = 0,
         drop_invalid: bool = False,
+        batch: str | None = None,
         cache: str | None = None,
     ) -> None:
         super().__init__()
@@ -75,7 +78,8 @@ class ScreeningDataModule(pl.LightningDataModule):
         split = Split(split_by, split_column, validation, test, seed)
         self._screen = None
         if target is not None:
-            self._screen = Screen(file, target, features, id, noise_variance, transform, split, drop_invalid)
+            options = (noise_variance, transform, split, drop_invalid, batch)
+            self._screen = Screen(file, target, features, id, *options)
 
     @property
     def folder(self) -> Path:

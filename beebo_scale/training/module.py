@@ -100,7 +100,9 @@ class SurrogateModule(pl.LightningModule):
         self.data.setup("fit")
         path = self._start_path()
         if not path.exists():
-            start = starting_point(self.hparams["kind"], self._store.encoder, self.data.training, self.options)
+            start = starting_point(
+                self.hparams["kind"], self._store.encoder, self._store.design, self.data.training, self.options
+            )
             atomic_write(path, lambda temporary: torch.save(start, temporary))
 
     def setup(self, stage: str) -> None:
@@ -108,7 +110,8 @@ class SurrogateModule(pl.LightningModule):
         if stage != "fit":
             return
         self.start = torch.load(self._start_path(), weights_only=True)
-        gp, store, data = new_gp(self._store.encoder, self.options.priors), self._store, self.data.training
+        store, data = self._store, self.data.training
+        gp = new_gp(store.encoder, self.options.priors, store.design)
         gp.load_state_dict(self.start["hyperparameters"])
         if self.hparams["kind"] == "svgp":
             self.trainee: Any = SvgpTrainee(gp, self.start["Z"], data, store.encoder, self.options)
@@ -184,6 +187,7 @@ class SurrogateModule(pl.LightningModule):
             recipe=self.trainee.recipe(),
             log_variance=log_variance_of(start["log_variance"], encoder, priors),
             reason="asked for",
+            design=store.design,
         )
 
     def _posterior_here(self) -> Posterior:
@@ -218,7 +222,7 @@ class SurrogateModule(pl.LightningModule):
         mean, variance, noise = self._predict(rows)
         scale = self.surrogate.scale
         own, _ = scale.moments(mean, variance)
-        noise = known[0] if known else noise
+        noise = (known[0] if known else noise) + self.surrogate.batch_variance
         self.metrics.update((own, y), (mean, variance + noise, scale.standardise(y)))
         for name, metric in self.metrics.by_name.items():
             self.log(f"{stage}_{name}", metric, on_step=False, on_epoch=True, prog_bar=name in ("rmse", "nlpd"))

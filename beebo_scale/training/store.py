@@ -26,13 +26,16 @@ from ..screening.encoding import CategoricalColumn, Column, ContinuousColumn, En
 from ..screening.files import Source, open_source, split_sheet
 from ..screening.fingerprints import scaffolds
 from ..screening.packing import Packing, pack
+from ..screening.roles import batch_labels
 from ..screening.table import feature_frame, noise_of, target_of, wanted_kinds
+from ..surrogates.design import Design
+from ..surrogates.observe import batch_codes
 from ..surrogates.packed import PackedObservations, merge_packed
 from ..surrogates.target import TargetScale
 from .admit import decided, make_folder, valid_rows
 from .splits import TRAIN, Split, given_parts, grouped_parts, random_parts
 
-FORMAT = 1
+FORMAT = 2  # 1 knew no batches
 DATA_KEY = "beebo_scale_data"  # where a checkpoint keeps the identity of the rows that it was trained on
 
 
@@ -49,6 +52,7 @@ class Screen:
         transform: of the target, see `TargetScale`.
         split: of the rows.
         drop_invalid: leave out rows with a feature that cannot be read, and list them beside the encoded rows.
+        batch: column with the batch of each row, see `read_table`.
     """
 
     file: str
@@ -59,6 +63,7 @@ class Screen:
     transform: str
     split: Split
     drop_invalid: bool = False
+    batch: str | None = None
 
     @property
     def digest(self) -> str:
@@ -84,6 +89,8 @@ class Store:
         noise: N known variances in squared standardised units, or None.
         part: N int8, see `splits`.
         identity: of the training rows' content.
+        design: what a row says beside its features.
+        batch: N numbers of the rows' batches, NONE where unknown; None without.
     """
 
     source: str
@@ -95,6 +102,8 @@ class Store:
     noise: Tensor | None
     part: Tensor
     identity: str
+    design: Design
+    batch: Tensor | None = None
 
     @functools.cached_property
     def packing(self) -> Packing:
@@ -109,7 +118,11 @@ class Store:
         """The training rows, standardised, replicates merged."""
         rows = self.members(TRAIN)
         noise = None if self.noise is None else self.noise[rows]
-        return merge_packed(self.rows[rows], self.packing, self.scale.standardise(self.y[rows]), noise)
+        packed, packing, y = self.rows[rows], self.packing, self.scale.standardise(self.y[rows])
+        if self.batch is not None:
+            packed = torch.cat([packed, self.batch[rows].unsqueeze(-1).view(torch.uint8)], dim=-1)
+            packing = Packing((*packing.parts, ("numbers", 1)))
+        return merge_packed(packed, packing, y, noise)
 
 
 def prepare(screen: Screen, folder: Path) -> None:
@@ -123,7 +136,7 @@ def prepare(screen: Screen, folder: Path) -> None:
     if meta.exists() and packed.exists():
         return
     source = open_source(screen.file)
-    roles = {"target": screen.target, "id": screen.id, "noise variance": screen.noise_variance}
+    roles = {"target": screen.target, "id": screen.id, "noise variance": screen.noise_variance, "batch": screen.batch}
     if screen.split.by in ("group", "column"):
         roles["split"] = screen.split.column
     used = {role: source.require(name, role) for role, name in roles.items() if name is not None}
@@ -134,6 +147,8 @@ def prepare(screen: Screen, folder: Path) -> None:
         valid = valid_rows(source, wanted, measured, meta.with_suffix(".dropped.csv"))
         y, noise, measured = y[valid], None if noise is None else noise[valid], measured[valid]
     part = _parts(screen.split, source, wanted, measured)
+    labels = _batches(screen, source, measured)
+    batch, levels = batch_codes(labels)
     scale = _scale(screen, y, part, noise is not None)
     encoder, sha = _learn(source, wanted, measured, part), sha256()
 
@@ -146,6 +161,7 @@ def prepare(screen: Screen, folder: Path) -> None:
 
     make_folder(folder)
     atomic_write(packed, write)
+    sha.update(b"" if labels is None else json.dumps(labels.tolist()).encode())
     sha.update(part.tobytes() + y.tobytes() + json.dumps([encoder.to_dict(), scale.to_dict()]).encode())
     content = {
         "source": source.name,
@@ -156,6 +172,8 @@ def prepare(screen: Screen, folder: Path) -> None:
         "noise": None if noise is None else scale.standardise_variance(torch.tensor(noise)),
         "part": torch.from_numpy(part),
         "identity": sha.hexdigest()[:16],
+        "design": Design(encoder.width, batch=screen.batch, levels=levels).to_dict(),
+        "batch": batch,
     }
     atomic_write(meta, lambda temporary: torch.save(content, temporary))
 
@@ -177,9 +195,10 @@ def find(folder: Path, identity: str | None) -> Store | None:
 def _load(meta: Path, packed: Path) -> Store:
     content = torch.load(meta, weights_only=True)
     encoder, scale = Encoder.from_dict(content.pop("encoder")), TargetScale(**content.pop("scale"))
+    design = Design.from_dict(content.pop("design"))
     shape = (len(content["y"]), Packing.of(encoder).size)
     rows = torch.from_numpy(np.memmap(packed, dtype=np.uint8, mode="c", shape=shape))
-    return Store(encoder=encoder, scale=scale, rows=rows, **content)
+    return Store(encoder=encoder, scale=scale, rows=rows, design=design, **content)
 
 
 def _paths(screen: Screen, folder: Path) -> tuple[Path, Path]:
@@ -237,6 +256,14 @@ def _measured(source: Source, screen: Screen) -> tuple[np.ndarray, np.ndarray | 
         return y[measured], None, measured
     place = Place(source.name, screen.noise_variance, measured + 1)
     return y[measured], noise_of(cells[screen.noise_variance].iloc[measured], place), measured
+
+
+def _batches(screen: Screen, source: Source, measured: np.ndarray) -> np.ndarray | None:
+    """Batch of each measured row as text, None without."""
+    if screen.batch is None:
+        return None
+    cells = source.load([screen.batch])[screen.batch].iloc[measured].reset_index(drop=True)
+    return batch_labels(cells, Place(source.name, screen.batch, measured + 1))
 
 
 def _pieces(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal, Protocol
 
 import torch
@@ -16,6 +16,7 @@ from torch import Tensor, nn
 
 from ..posterior import Posterior
 from ..screening import Encoder
+from ..surrogates.design import Design
 from ..surrogates.gp import FitReport, GaussianProcess, fit_hyperparameters
 from ..surrogates.inducing import select_inducing_points
 from ..surrogates.learned_noise import learn_noise
@@ -83,20 +84,23 @@ class Trainee(Protocol):
         ...
 
 
-def starting_point(kind: str, encoder: Encoder, data: PackedObservations, options: Options) -> dict[str, Any]:
+def starting_point(
+    kind: str, encoder: Encoder, design: Design, data: PackedObservations, options: Options
+) -> dict[str, Any]:
     """Where training starts, as plain types and tensors: computed once, so that all workers and relaunches agree.
 
     Sparse kinds: hyperparameters from some rows, and inducing points chosen with them. All kinds: what known variances
     say about sigma^2(x).
     """
-    gp, some = new_gp(encoder, options.priors), subset(data, options)
+    gp, some = new_gp(encoder, options.priors, design), subset(data, options)
     start: dict[str, Any] = {"log_variance": None, "Z": None}
     if kind in ("svgp", "sgpr"):
         find_hyperparameters(gp, some, options.start_iterations)
         pool = subset(data, options, max(20 * options.inducing_points, options.fit_rows)).X
         start["Z"] = select_inducing_points(gp.kernel, pool, options.inducing_points, options.seed)
     if data.noise is not None:
-        noise = learn_noise(new_gp(encoder, options.priors), some, options.start_iterations)
+        features = replace(some, X=some.X[:, : encoder.width])
+        noise = learn_noise(new_gp(encoder, options.priors), features, options.start_iterations)
         start["log_variance"] = noise.to_dict()
     return start | {"hyperparameters": gp.state_dict()}
 

@@ -172,7 +172,7 @@ OPTIONS = {
     "transform": ({"transform": "cube"}, ["transform: invalid choice: 'cube'", "'sqrt'"]),
     "priors": ({"priors": "flat"}, ["priors: invalid choice: 'flat'", "'paper'"]),
     "sqrt of noise": ({"transform": "sqrt", "noise-variance": "var"}, ["transform 'sqrt'", "without known noise"]),
-    "unknown option": ({"batch": "3"}, ["not understood: --batch=3", "beebo-scale suggest --help"]),
+    "unknown option": ({"batchsize": "3"}, ["not understood: --batchsize=3", "beebo-scale suggest --help"]),
     "abbreviation": ({"measured": None, "meas": "screen.csv"}, ["--meas"]),
     "nothing to choose from": ({"library": None}, ["give either --library FILE or --bounds"]),
     "library and box": ({"bounds": "variant:0:1"}, ["give either --library FILE or --bounds"]),
