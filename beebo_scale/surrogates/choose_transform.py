@@ -37,7 +37,12 @@ def choose_transform(
     """The transform of the target with the least held-out NLPD; see `transform_scores` for the arguments.
 
     Targets with known noise variances stay as they are: these have no counterpart after a transform.
+
+    Raises:
+        InputError: several targets, or too few distinct inputs to hold some out.
     """
+    if table.weights:
+        raise InputError("held-out rows choose the transform of one target; of several, name one or take auto")
     if table.noise_variance is not None:
         return "none"
     scores = transform_scores(table, priors=priors, rows=rows, maxiter=maxiter, seed=seed)

@@ -228,6 +228,11 @@ def test_refused(given, match):
         bs.read_table(screen(8)[0], **given)
 
 
+def test_held_out_rows_choose_for_one_target():
+    with pytest.raises(bs.InputError, match="the transform of one target"):
+        bs.fit(bs.read_table(screen()[0], WEIGHTS, ["a", "b"]), transform="held-out")
+
+
 def test_batches_that_nobody_wrote_down():
     with pytest.raises(bs.InputError, match=r"'plate' \(batch\) is empty"):
         bs.read_table(screen(8)[0].assign(plate=None), "y", ["a"], batch="plate")

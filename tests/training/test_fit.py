@@ -174,7 +174,7 @@ def other_target(content, file):
 
 
 def test_a_checkpoint_that_does_not_fit_is_refused(tmp_path):
-    refuse(tmp_path, "has format 3, newer than this version reads", newer)
+    refuse(tmp_path, "has format 4, newer than this version reads", newer)
     refuse(tmp_path, "holds no surrogate", no_surrogate, "validate")
     refuse(tmp_path, r"trained on other data than .*s\.csv \(the rows, the split or the seed differ\)", other_rows)
     refuse(tmp_path, r"trained on other data than .*s\.csv \(it predicts w from x, z, c\)", other_target, "test")
