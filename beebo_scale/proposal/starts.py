@@ -40,9 +40,8 @@ def _greedy_start(acqf: BatchedEnergyEntropy, space: Space, q: int, generator: t
         tries, count = [*space.sample(SHARED_TRIES, generator)], max(256, count // SHARED_TRIES, 2 * q)
     best, best_gain = None, -torch.inf
     for like in tries:
-        X = _starting_points(acqf, space, count, generator, like)
-        kept = score(acqf.conditioned, X, acqf.temperature, acqf.sign).argsort(descending=True, stable=True)
-        X = X[kept[: max(KEPT, 5 * q)]]
+        X, first = _starting_points(acqf, space, count, generator, like)
+        X = X[first.argsort(descending=True, stable=True)[: max(KEPT, 5 * q)]]
         rows, gain = greedy_eagerly(acqf.conditioned, X, q, acqf.temperature, acqf.sign)
         if best is None or float(gain.sum()) > best_gain:
             best, best_gain = X[rows.to(X.device)], float(gain.sum())
@@ -52,21 +51,22 @@ def _greedy_start(acqf: BatchedEnergyEntropy, space: Space, q: int, generator: t
 
 def _starting_points(
     acqf: BatchedEnergyEntropy, space: Space, count: int, generator: torch.Generator, like: Tensor | None
-) -> Tensor:
-    """Candidates, summits of the acquisition function of a single point, and points near these; n x d."""
+) -> tuple[Tensor, Tensor]:
+    """Candidates, summits of the acquisition function of a single point, points near these (n x d); their gains, n."""
     X = candidates(acqf.posterior, space, count, generator, acqf.sign, like)
     if space.count <= count:  # every restart would choose the same
-        return X[
-            torch.rand(len(X), generator=generator).argsort()[: max(1, 3 * len(X) // 4)].sort().values.to(X.device)
-        ]
+        some = torch.rand(len(X), generator=generator).argsort()[: max(1, 3 * len(X) // 4)]
+        X = X[some.sort().values.to(X.device)]
+    first = score(acqf.conditioned, X, acqf.temperature, acqf.sign)
     around = space if like is None else space.with_shared(like)
-    if not bool(around.continuous.any()):
-        return X
-    top = score(acqf.conditioned, X, acqf.temperature, acqf.sign).argsort(descending=True, stable=True)[:SUMMITS]
+    if space.count <= count or not bool(around.continuous.any()):
+        return X, first
+    top = first.argsort(descending=True, stable=True)[:SUMMITS]
     summits = space.near(polish(acqf, X[top].unsqueeze(-2), around, SUMMIT_STEPS).squeeze(-2), like)
     if not len(summits):
-        return X
-    return torch.cat([summits, X, perturbed(summits, space, count // 4, generator, like)])
+        return X, first
+    more = torch.cat([summits, perturbed(summits, space, count // 4, generator, like)])
+    return torch.cat([X, more]), torch.cat([first, score(acqf.conditioned, more, acqf.temperature, acqf.sign)])
 
 
 def candidates(
