@@ -21,7 +21,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from .stationary import SmoothnessKernel
-from .substitution import substitution_kernel
+from .substitution import SubstitutionKernel
 
 PRIORS = ("botorch", "paper")
 COMBINE = ("product", "sum")
@@ -131,13 +131,21 @@ def continuous_kernel(columns: Sequence[int], priors: str) -> Kernel:
 
 
 def exchange_kernel(columns: Sequence[int]) -> Kernel:
-    """Exchange kernel over sites or categorical columns; a priori one letter changed leaves correlation 1/e or so."""
+    """Exchange kernel over sites or categorical columns."""
+    return _by_site(ExchangeKernel, columns)
+
+
+def substitution_kernel(columns: Sequence[int]) -> Kernel:
+    """Substitution kernel over the sites of a protein."""
+    return _by_site(SubstitutionKernel, columns)
+
+
+def _by_site(kind: type[Kernel], columns: Sequence[int]) -> Kernel:
+    """A kernel with a weight for each site; a priori one letter changed leaves correlation 1/e or so."""
     s = len(columns)
     prior = LogNormalPrior(0.5 * math.log(s), 1.0)
     constraint = Interval(1e-2, 1e3, initial_value=prior.mode)
-    return ExchangeKernel(
-        ard_num_dims=s, active_dims=tuple(columns), lengthscale_prior=prior, lengthscale_constraint=constraint
-    )
+    return kind(ard_num_dims=s, active_dims=tuple(columns), lengthscale_prior=prior, lengthscale_constraint=constraint)
 
 
 def icm_kernel(data: Kernel, tasks: int, task_column: int, rank: int | None = None) -> Kernel:

@@ -10,14 +10,11 @@ different. Positive definite: [a != b] and squared distances are conditionally n
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
 from typing import Any
 
 import torch
-from gpytorch.constraints import Interval
 from gpytorch.kernels import Kernel
-from gpytorch.priors import LogNormalPrior, NormalPrior
+from gpytorch.priors import NormalPrior
 from torch import Tensor
 
 from ..screening.columns import ALPHABETS
@@ -96,13 +93,3 @@ class SubstitutionKernel(Kernel):
             own = self.similarity_prior.state_dict()
             state_dict.update({f"{prefix}similarity_prior.{name}": value for name, value in own.items()})
         super()._load_from_state_dict(state_dict, prefix, *rest)
-
-
-def substitution_kernel(columns: Sequence[int]) -> Kernel:
-    """Substitution kernel over the sites of a protein; a priori one letter changed leaves correlation 1/e or so."""
-    s = len(columns)
-    prior = LogNormalPrior(0.5 * math.log(s), 1.0)
-    constraint = Interval(1e-2, 1e3, initial_value=prior.mode)
-    return SubstitutionKernel(
-        ard_num_dims=s, active_dims=tuple(columns), lengthscale_prior=prior, lengthscale_constraint=constraint
-    )

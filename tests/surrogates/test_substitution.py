@@ -4,9 +4,9 @@ import pytest
 import torch
 
 from beebo_scale.surrogates.gp import GaussianProcess
-from beebo_scale.surrogates.kernels import exchange_kernel
+from beebo_scale.surrogates.kernels import exchange_kernel, substitution_kernel
 from beebo_scale.surrogates.stationary import freeze
-from beebo_scale.surrogates.substitution import LETTERS, SubstitutionKernel, chemical_distances, substitution_kernel
+from beebo_scale.surrogates.substitution import LETTERS, SubstitutionKernel, chemical_distances
 
 LETTER = {letter: code for code, letter in enumerate("ACDEFGHIKLMNPQRSTVWY")}
 
