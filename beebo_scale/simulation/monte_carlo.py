@@ -1,7 +1,6 @@
 """Batch acquisition functions of botorch over a cube: all q points move together, as in the paper's q-UCB.
 
-Only what one call of `optimize_acqf` does: point after point (GIBBON, Kriging believer and the like) takes too long
-at q = 100.
+Point after point (GIBBON, Kriging believer and the like): see `sequential.py`.
 """
 
 from __future__ import annotations
@@ -20,9 +19,8 @@ from torch import Tensor
 
 from ..errors import InputError
 from ..posterior import Posterior
-from ..proposal.settings import Box, settings_of
 from ..surrogates import Surrogate
-from .strategies import Learned, check_kappa
+from .strategies import Learned, check_kappa, cube_of, kappa_of
 from .world import Points, State
 
 SAMPLES = 128  # of the batch's values
@@ -35,24 +33,27 @@ class MonteCarlo(Learned):
 
     Attributes:
         acquisition: which of the two.
-        kappa: of q-UCB.
+        kappa: of q-UCB ...
         restarts: batches that are moved.
         raw_samples: Sobol batches that the restarts are drawn from.
+        last_kappa: ... and in the last round, if that is another.
     """
 
     acquisition: Literal["ucb", "log-ei"] = "ucb"
     kappa: float = 4.0
     restarts: int = 4
     raw_samples: int = 64
+    last_kappa: float | None = None
 
     def __post_init__(self) -> None:
         check_kappa(self.kappa)
+        check_kappa(self.last_kappa or 0.0)
         if self.restarts < 1:
             raise InputError(f"restarts = {self.restarts}: give 1 or more")
 
     def choose(self, state: State, model: Surrogate) -> Points:
         """The best batch of `optimize_acqf`; botorch's starts come from torch's global generator."""
-        settings = settings_of(model.encoder, Box(state.world.offer(state.points, state.run_seed)["bounds"]))
+        settings = cube_of(state, model)
         X, _ = optimize_acqf(
             self._acquisition(model, state),
             settings.space.bounds,
@@ -67,7 +68,7 @@ class MonteCarlo(Learned):
         wrapped = PosteriorModel(model.posterior())
         sampler = SobolQMCNormalSampler(torch.Size([SAMPLES]), seed=state.seed)
         if self.acquisition == "ucb":
-            return qUpperConfidenceBound(wrapped, beta=self.kappa, sampler=sampler)
+            return qUpperConfidenceBound(wrapped, beta=kappa_of(self.kappa, self.last_kappa, state), sampler=sampler)
         return qLogExpectedImprovement(wrapped, best_f=float(model.data.y.max()), sampler=sampler)
 
 

@@ -12,15 +12,20 @@ from ..errors import InputError
 from ..progress import track
 from ..proposal import BoxSearch
 from ..screening.files import did_you_mean
-from ..temperature import Constant, Schedule
+from ..temperature import Constant, ExploitLast, Schedule
 from .forest import RandomForest
 from .functions import TestFunction
+from .gibbon import Gibbon
 from .landscape import GB1, Landscape
 from .loop import Plan, Run
 from .monte_carlo import MonteCarlo
+from .penalisation import LocalPenalisation
 from .processes import run_all
+from .rahbo import RiskAverse
 from .results import Results, collect
+from .sequential import BatchUpperConfidence, KrigingBeliever
 from .strategies import Beebo, Fitting, Greedy, Random, Thompson, UpperConfidence
+from .turbo import Turbo
 from .world import Strategy
 
 
@@ -30,15 +35,23 @@ class Options:
 
     Attributes:
         fitting: of the surrogate of all that learn one.
-        schedule: T' of BEEBO by round.
-        kappa: of UCB and q-UCB.
-        search: of BEEBO in a cube; its restarts are those of q-UCB and q-LogEI, too.
+        schedule: T' of BEEBO by round; `ExploitLast` also sets the kappa of q-UCB, GP-BUCB and RAHBO in the last round
+            to zero.
+        kappa: of UCB, q-UCB, GP-BUCB and RAHBO.
+        search: of BEEBO in a cube; its restarts are those of the baselines that search a cube, too.
+        risk: of RAHBO: what a unit of variance costs, in units of the target.
     """
 
     fitting: Fitting = field(default_factory=Fitting)
     schedule: Schedule = field(default_factory=lambda: Constant(1.0))
     kappa: float = 4.0
     search: BoxSearch = field(default_factory=BoxSearch)
+    risk: float = 1.0
+
+    @property
+    def last_kappa(self) -> float | None:
+        """Zero where the last round exploits, else None."""
+        return 0.0 if isinstance(self.schedule, ExploitLast) else None
 
 
 MAKERS: dict[str, Callable[[Options], Strategy]] = {
@@ -47,13 +60,23 @@ MAKERS: dict[str, Callable[[Options], Strategy]] = {
     "ucb": lambda o: UpperConfidence(o.fitting, o.kappa),
     "thompson": lambda o: Thompson(o.fitting),
     "rf-greedy": lambda o: RandomForest(),
-    "q-ucb": lambda o: MonteCarlo(o.fitting, "ucb", o.kappa, o.search.restarts),
+    "q-ucb": lambda o: MonteCarlo(o.fitting, "ucb", o.kappa, o.search.restarts, last_kappa=o.last_kappa),
     "q-logei": lambda o: MonteCarlo(o.fitting, "log-ei", o.kappa, o.search.restarts),
     "mean-beebo": lambda o: Beebo(o.fitting, o.schedule, search=o.search),
     "max-beebo": lambda o: Beebo(o.fitting, o.schedule, SoftmaxEnergy(), o.search),
+    "kb-logei": lambda o: KrigingBeliever(o.fitting, o.search.restarts),
+    "gp-bucb": lambda o: BatchUpperConfidence(o.fitting, o.search.restarts, kappa=o.kappa, last_kappa=o.last_kappa),
+    "local-penalisation": lambda o: LocalPenalisation(o.fitting, o.search.restarts),
+    "gibbon": lambda o: Gibbon(o.fitting, o.search.restarts),
+    "gibbon-scaled": lambda o: Gibbon(o.fitting, o.search.restarts, scaled=True),
+    "turbo": lambda o: Turbo(o.fitting),
+    "rahbo": lambda o: RiskAverse(o.fitting, o.search.restarts, kappa=o.kappa, last_kappa=o.last_kappa, risk=o.risk),
 }
 LANDSCAPE_STRATEGIES = ("random", "greedy", "ucb", "thompson", "rf-greedy", "mean-beebo", "max-beebo")
 FUNCTION_STRATEGIES = ("random", "thompson", "q-ucb", "q-logei", "mean-beebo", "max-beebo")
+SEQUENTIAL_STRATEGIES = ("kb-logei", "gp-bucb", "local-penalisation", "gibbon", "gibbon-scaled", "turbo")
+NOISE_STRATEGIES = ("rahbo",)  # for functions whose noise depends on the inputs
+ALL_FUNCTION_STRATEGIES = (*FUNCTION_STRATEGIES, *SEQUENTIAL_STRATEGIES, *NOISE_STRATEGIES)
 
 
 def simulate(
@@ -110,7 +133,7 @@ def _strategies(
     world: Landscape | TestFunction, given: Sequence[str] | Mapping[str, Strategy], options: Options
 ) -> dict[str, Strategy]:
     """Strategies by name, in order."""
-    known = LANDSCAPE_STRATEGIES if isinstance(world, Landscape) else FUNCTION_STRATEGIES
+    known = LANDSCAPE_STRATEGIES if isinstance(world, Landscape) else ALL_FUNCTION_STRATEGIES
     if not given or isinstance(given, str):
         raise InputError(f"give a list of strategies, of {', '.join(known)}")
     if isinstance(given, Mapping):

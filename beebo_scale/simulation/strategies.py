@@ -14,6 +14,7 @@ from ..energy import Energy, MeanEnergy
 from ..errors import InputError
 from ..posterior import Posterior
 from ..proposal import BoxSearch, propose
+from ..proposal.settings import Box, Settings, settings_of
 from ..surrogates import Surrogate, fit
 from ..temperature import Constant, Schedule
 from .world import Candidates, Points, State
@@ -146,6 +147,9 @@ class Thompson(Learned):
 class Beebo(Learned):
     """BEEBO by `propose`; the mean energy is meanBEEBO, the softmax energy maxBEEBO.
 
+    A round with T' = 0 exploits with every point of the batch: it takes the mean energy whatever the others take
+    (paper, experiments: beta = 0 in the last round).
+
     Attributes:
         schedule: T' by round.
         energy: of a batch.
@@ -158,13 +162,14 @@ class Beebo(Learned):
 
     def choose(self, state: State, model: Surrogate) -> Points:
         """The batch of `propose`."""
+        temperature = self.schedule(state.round, state.rounds)
         batch = propose(
             model,
             state.q,
             **state.world.offer(state.points, state.run_seed),
-            temperature=self.schedule(state.round, state.rounds),
+            temperature=temperature,
             maximize=state.world.maximize,
-            energy=self.energy,
+            energy=self.energy if temperature > 0 else MeanEnergy(),
             search=self.search,
             seed=state.seed,
         )
@@ -209,3 +214,13 @@ def winners(samples: Tensor) -> Tensor:
 
 def _candidates(state: State, model: Surrogate) -> Candidates:
     return state.world.candidates(model.encoder, state.points, state.run_seed, POOL)
+
+
+def cube_of(state: State, model: Surrogate) -> Settings:
+    """The cube that a function is measured in, as the surrogate sees it."""
+    return settings_of(model.encoder, Box(state.world.offer(state.points, state.run_seed)["bounds"]))
+
+
+def kappa_of(kappa: float, last: float | None, state: State) -> float:
+    """Kappa of a round, which may be another in the last one."""
+    return last if last is not None and state.round == state.rounds - 1 else kappa
