@@ -23,6 +23,7 @@ from ..simulation import (
     TestFunction,
     simulate,
 )
+from ..simulation.functions import FUNCTIONS
 from ..simulation.landscape import GB1
 from ..surrogates import KINDS
 from ..surrogates.kernels import PRIORS
@@ -39,6 +40,7 @@ ABOUT = {  # option -> what it is about
     "top": "landscape",
     "dimension": "function",
     "noise": "function",
+    "effective": "function",
 }
 
 
@@ -53,8 +55,9 @@ def build_parser() -> ArgumentParser:
     add("--noise-variance", type=str, help="column with the known variance of each target")
     add("--minimize", action="store_true", help="small targets are good")
     add("--top", type=whole_number, help="recall is of so many best rows; default: one in a hundred")
-    add("--function", type=str, help="a test function instead: ackley, levy, rastrigin, rosenbrock, hartmann, ...")
-    add("--dimension", type=whole_number, help="its number of inputs")
+    add("--function", type=str, help=f"a function instead: {_of(tuple(FUNCTIONS))}")
+    add("--dimension", type=whole_number, help="its number of inputs, where it has several")
+    add("--effective", type=whole_number, help="of these, the first so many matter: the function is embedded")
     add("--noise", type=number, help="standard deviation of the noise of its measurements")
     add = parser.add_argument_group("the loop").add_argument
     add("--strategies", nargs="+", metavar="NAME", help=f"for a landscape {_of(LANDSCAPE_STRATEGIES)}; {_functions()}")
@@ -134,7 +137,7 @@ def _check(options: Namespace) -> None:
 def _world(options: Namespace) -> Landscape | TestFunction:
     """What is measured, and a line about it."""
     if options.function is not None:
-        return TestFunction(options.function, options.dimension, options.noise or 0.0)
+        return TestFunction(options.function, options.dimension, options.noise or 0.0, options.effective)
     if options.target is None and options.landscape != GB1:
         raise InputError("--landscape needs --target, the column to improve")
     landscape = Landscape.read(

@@ -1,7 +1,8 @@
-"""Functions with a known optimum (those of botorch) over the unit cube, larger is better."""
+"""Functions of which the truth is known, over the unit cube: test functions and control problems."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -16,60 +17,96 @@ from ..errors import InputError
 from ..screening import Encoder, Table
 from ..screening.files import did_you_mean
 from ..screening.packing import Packing, pack
+from . import branin, push, rover, synthetic
+from .problems import Problem, embedded
 from .world import Candidates, Points, Yardstick
 
 if TYPE_CHECKING:
     import pandas as pd
 
-DIMENSIONS: dict[str, tuple[int, ...]] = {  # those that a function is known in; empty: any from the least on
-    "ackley": (),
-    "levy": (),
-    "rastrigin": (),
-    "rosenbrock": (),
-    "styblinski-tang": (),
-    "powell": (),
-    "shekel": (4,),
-    "hartmann": (6, 3),
-    "cosine": (8,),
-}
-CLASSES = {"styblinski-tang": "StyblinskiTang", "cosine": "Cosine8"}  # others have the name with a capital
-LEAST = {"powell": 4}
-LEAST_OF_ALL = 2  # no point of the unit interval is 0.5 away from its middle
-DISTANCE = 0.5  # of a starting point from every optimum (paper, experiments)
 TYPICAL = 1 << 14  # points that the mean of the function is taken over
 VALUE = "value"
 
 
 @dataclass(frozen=True)
-class TestFunction:
-    """A test function over the unit cube, turned so that large values are good.
+class Family:
+    """Problems of one name.
 
     Attributes:
-        name: one of DIMENSIONS.
-        dimension: d; None where the function has only one.
+        make: the problem with so many inputs.
+        known: numbers of inputs that it is known in, the usual one first; none where any will do.
+        least: number of inputs; no point of the unit interval is 0.5 away from its middle.
+    """
+
+    make: Callable[[int], Problem]
+    known: tuple[int, ...] = ()
+    least: int = 2
+
+    @property
+    def words(self) -> str:
+        """Which numbers of inputs there are."""
+        return " or ".join(map(str, sorted(self.known))) if self.known else f"{self.least} or more"
+
+
+FUNCTIONS: dict[str, Family] = {
+    "ackley": Family(synthetic.ackley),
+    "levy": Family(synthetic.levy),
+    "rastrigin": Family(synthetic.rastrigin),
+    "rosenbrock": Family(synthetic.rosenbrock),
+    "styblinski-tang": Family(synthetic.styblinski_tang),
+    "powell": Family(synthetic.powell, least=4),
+    "shekel": Family(lambda d: synthetic.shekel(), (4,)),
+    "hartmann": Family(synthetic.hartmann, (6, 3)),
+    "cosine": Family(lambda d: synthetic.cosine(), (8,)),
+    "rover": Family(lambda d: rover.rover(), (60,)),
+    "push": Family(lambda d: push.push(), (14,)),
+    "branin": Family(lambda d: branin.branin(), (2,)),
+    "branin-noise": Family(lambda d: branin.branin_noise(), (2,)),
+}
+
+
+@dataclass(frozen=True)
+class TestFunction:
+    """A function over the unit cube, turned so that large values are good.
+
+    Attributes:
+        name: one of FUNCTIONS; each is described where it is made.
+        dimension: d, number of inputs; None where the function has only one.
         noise: standard deviation of the noise of a measurement.
+        effective: number of inputs that matter, the first ones: the function is embedded in `dimension` inputs. None
+            is all of them.
     """
 
     name: str
     dimension: int | None = None
     noise: float = 0.0
+    effective: int | None = None
 
     __test__ = False  # the name means something else to pytest
 
     def __post_init__(self) -> None:
-        if self.name not in DIMENSIONS:
-            near = did_you_mean(self.name, DIMENSIONS)
-            raise InputError(f"there is no function {self.name!r}{near}; choose one of {', '.join(DIMENSIONS)}")
-        known, least = DIMENSIONS[self.name], LEAST.get(self.name, LEAST_OF_ALL)
-        if self.dimension is None and known:
-            object.__setattr__(self, "dimension", known[0])
+        if self.name not in FUNCTIONS:
+            near = did_you_mean(self.name, FUNCTIONS)
+            raise InputError(f"there is no function {self.name!r}{near}; choose one of {', '.join(FUNCTIONS)}")
+        if self.dimension is None and self.effective is None and FUNCTIONS[self.name].known:
+            object.__setattr__(self, "dimension", FUNCTIONS[self.name].known[0])
         if self.dimension is None:
-            raise InputError(f"{self.name} has any number of inputs; give its dimension")
-        if (known and self.dimension not in known) or self.dimension < least:
-            words = " or ".join(map(str, sorted(known))) if known else f"{least} or more"
-            raise InputError(f"{self.name} with {self.dimension} inputs: it has {words}")
+            raise InputError(f"{self.name}: give its dimension, the number of inputs in all")
+        if self.effective is not None and self.effective >= self.dimension:
+            raise InputError(f"effective = {self.effective}: give less than dimension = {self.dimension}")
         if not (np.isfinite(self.noise) and self.noise >= 0):
             raise InputError(f"noise = {self.noise}: give a standard deviation, 0 or more")
+        if self._problem.variance is not None and self.noise:
+            raise InputError(f"noise = {self.noise}: {self.name} has noise of its own; leave it out")
+
+    @cached_property
+    def _problem(self) -> Problem:
+        family, own = FUNCTIONS[self.name], self.d if self.effective is None else self.effective
+        if (family.known and own not in family.known) or own < family.least:
+            more = "; to embed it, give effective, too" if family.known and own > max(family.known) else ""
+            raise InputError(f"{self.name} with {own} inputs: it has {family.words}{more}")
+        problem = family.make(own)
+        return problem if own == self.d else embedded(problem, self.d)
 
     @property
     def maximize(self) -> bool:
@@ -87,35 +124,31 @@ class TestFunction:
         """Names of the inputs."""
         return [f"x{i + 1}" for i in range(self.d)]
 
-    @cached_property
-    def _function(self) -> Any:
-        from botorch import test_functions
-
-        cls = getattr(test_functions, CLASSES.get(self.name, self.name.capitalize()))
-        given = {} if DIMENSIONS[self.name] in ((4,), (8,)) else {"dim": self.dimension}
-        return cls(negate=cls(**given).is_minimization_problem, **given)
-
     @property
     def title(self) -> str:
-        """Name, dimension and noise."""
-        return f"{self.name} in {self.d} dimensions" + (f", noise {self.noise:g}" if self.noise else "")
+        """Name, dimension, noise, and whether the best is known."""
+        some = "" if self.effective is None else f"{self.effective} of "
+        noise = f", noise {self.noise:g}" if self.noise else ""
+        bound = "" if len(self._problem.optima) else ", best known only as a bound"
+        return f"{self.name} in {some}{self.d} dimensions{noise}{bound}"
 
     def identity(self) -> dict[str, Any]:
-        """Name, dimension and noise."""
-        return {"function": self.name, "dimension": self.dimension, "noise": self.noise}
+        """All that the function is given by."""
+        some = {} if self.effective is None else {"effective": self.effective}
+        return {"function": self.name, "dimension": self.dimension, "noise": self.noise, **some}
 
     def check(self, count: int) -> None:
         """There is no end of points."""
 
     def start(self, count: int, seed: int) -> Points:
-        """Uniform points at least 0.5 away from every optimum, the same for every strategy."""
+        """Uniform points, the same for every strategy, at least 0.5 away from every optimum where these are known."""
         generator = torch.Generator().manual_seed(seed)
-        lo, hi = self._function.bounds
-        optima = (self._function.optimizers - lo) / (hi - lo)  # o x d
+        optima = torch.from_numpy(self._problem.to_cube(self._problem.optima))  # o x d
         kept = torch.empty(0, self.d, dtype=torch.float64)
         while len(kept) < count:
             X = torch.rand(max(count, 64), self.d, generator=generator, dtype=torch.float64)
-            kept = torch.cat([kept, X[torch.cdist(X, optima).amin(-1) >= DISTANCE]])
+            far = (torch.cdist(X, optima) >= self._problem.distance).all(-1)
+            kept = torch.cat([kept, X[far]])
         return kept[:count].numpy()
 
     def draw(self, count: int, taken: Points, seed: int) -> Points:
@@ -123,21 +156,30 @@ class TestFunction:
         return SobolEngine(self.d, scramble=True, seed=seed).draw(count, dtype=torch.float64).numpy()
 
     def measure(self, points: Points, seed: int) -> NDArray[np.float64]:
-        """The function with noise."""
-        values = self.truth(points)
-        return values + self.noise * np.random.default_rng([seed, 2]).standard_normal(len(values))
+        """The function where the inputs slipped to, with noise."""
+        generator, problem = np.random.default_rng([seed, 2]), self._problem
+        errors, X = generator.standard_normal(len(points)), problem.from_cube(points)
+        variance = self._variance(X)
+        scale = self.noise if variance is None else np.sqrt(variance)
+        if np.any(problem.slip):
+            X = X + problem.slip * generator.standard_normal(X.shape)
+        return problem.f(X) + scale * errors
 
     def truth(self, points: Points) -> NDArray[np.float64]:
         """The function."""
-        lo, hi = self._function.bounds
-        return self._function(lo + torch.from_numpy(points) * (hi - lo), noise=False).numpy()
+        return self._problem.f(self._problem.from_cube(points))
+
+    def _variance(self, X: Points) -> NDArray[np.float64] | None:
+        """Of the noise, n; None where it is the same everywhere."""
+        return None if self._problem.variance is None else self._problem.variance(X)
 
     def table(self, points: Points, values: NDArray[np.float64]) -> Table:
-        """Columns x1, ..., xd, and the value as the target."""
+        """Columns x1, ..., xd, and the value as the target; its variance where that depends on x and is known."""
         import pandas as pd
 
         kinds = dict.fromkeys(self.columns, "continuous")
-        return Table(pd.DataFrame(points, columns=self.columns), kinds, None, self.name, VALUE, values)
+        variance = self._variance(self._problem.from_cube(points))
+        return Table(pd.DataFrame(points, columns=self.columns), kinds, None, self.name, VALUE, values, variance)
 
     def candidates(self, encoder: Encoder, taken: Points, seed: int, count: int) -> Candidates:
         """Scrambled Sobol points."""
@@ -163,12 +205,13 @@ class TestFunction:
         return np.ascontiguousarray(numbers[:, :-1]), np.ascontiguousarray(numbers[:, -1])
 
     def yardstick(self, start: Points) -> Yardstick:
-        """Best-so-far from the best of the starting points (0) to the optimum (1), as in the paper."""
-        best, floor = float(self._function.optimal_value), float(self.truth(start).max())
-        return Yardstick(best, floor, typical=self._typical)
+        """Best-so-far from the best of the starting points (0) to the optimum, or its bound (1), as in the paper."""
+        return Yardstick(self._problem.best, float(self.truth(start).max()), typical=self._typical)
 
     @cached_property
     def _typical(self) -> float:
+        if self._problem.typical is not None:
+            return self._problem.typical
         generator = torch.Generator().manual_seed(0)
         X: Tensor = torch.rand(TYPICAL, self.d, generator=generator, dtype=torch.float64)
         return float(self.truth(X.numpy()).mean())

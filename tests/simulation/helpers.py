@@ -33,3 +33,8 @@ def state_of(world, count=12, q=5, seed=103, run_seed=3):
     """A state after a start."""
     points = world.start(count, run_seed)
     return State(world, points, world.measure(points, seed), q, 0, 2, seed, run_seed)
+
+
+def cube(n, d, seed=0):
+    """Uniform points of the unit cube, n x d."""
+    return np.random.default_rng(seed).random((n, d))
