@@ -12,22 +12,21 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-import torch
-
 from ..errors import InputError
 from ..proposal import check_request
 from ..proposal.record import input_hashes
-from ..screening import Batch, Encoder, Layout, Table, outliers, read_table, write_plates
-from ..screening.columns import missing_text, rows_text
+from ..screening import Batch, Encoder, Layout, Table, read_table, write_plates
+from ..screening.columns import missing_text
 from ..screening.files import open_source
 from ..screening.invalid import listed
 from ..screening.library import Library, open_library
 from ..surrogates import Surrogate, fit, load_surrogate
+from ..surrogates.far_out import far_out
 from .books import INITIAL, Books, columns
 from .choose import choose_batch
+from .desk import Tally
 from .folder import Folder, write_text
-from .record import Tally, enter, give_up
+from .record import enter, give_up
 from .results import Results
 from .settings import Settings
 from .status import Status, status_of
@@ -36,6 +35,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 Source = str | os.PathLike[str]
+LOOK = "look at them, or take robust: true (campaign init --robust) or transform: rank"
 
 
 @dataclass(frozen=True)
@@ -73,8 +73,8 @@ class Campaign:
 
         Args:
             path: of the folder, new or empty.
-            measured: results so far, with features, target, and id if the library has one; rows without a target are
-                left out.
+            measured: results so far, with features, targets, and id if the library has one; rows without any target
+                are left out.
             settings: of the campaign; a kind of None is inferred.
 
         Raises:
@@ -128,7 +128,7 @@ class Campaign:
             self._refresh(self.books())
 
     def _refresh(self, books: Books) -> None:
-        write_text(self.folder.pending, books.pending)
+        write_text(self.folder.pending, books.waiting)
 
     def suggest(self, q: int | None = None, layout: Layout | None = None) -> Suggestion:
         """Fit all results, choose the next batch, and put it down as pending.
@@ -154,7 +154,8 @@ class Campaign:
             check_request(request, table, library, settings.box)
             started = time.monotonic()
             surrogate, notes = self._fit(table, number)
-            notes += _far_out(surrogate, books, table)
+            far = far_out(surrogate, table)
+            notes += [f"{far}: {LOOK}"] if far else []
             seconds = round(time.monotonic() - started, 3)
             batch = choose_batch(surrogate, books, request, library)
             batch.run["campaign"] = {"round": number, "pending": len(books.pending), "failed": len(books.failed)}
@@ -183,7 +184,7 @@ class Campaign:
                 warm = load_surrogate(last)
             except InputError as error:
                 notes.append(f"the fit starts anew: {error}")
-        if warm is not None and (warm.design.batch is None) != (settings.batch is None):
+        if warm is not None and not _same_rows(warm, settings):
             notes.append(f"the fit starts anew: {last.name} is {warm.design.words}")
             warm = None
         if warm is not None and not _same_inputs(warm, Encoder.from_table(table), settings.priors):
@@ -200,7 +201,8 @@ class Campaign:
         """Enter results, all or none of them; see `record.enter`.
 
         Args:
-            results: rows with the target and either the id column or all features; some of a batch, or several.
+            results: rows with the target, or some of several, and either the id column or all features; some of a
+                batch, or several.
             extra: also enter what nobody proposed.
             replicate: a second, different value is one more measurement, not an error.
 
@@ -249,11 +251,13 @@ def _initial(measured: Source | pd.DataFrame, table: Table, settings: Settings) 
     if settings.id is not None and settings.id not in frame:
         cells = pd.Series("", index=frame.index, dtype=object)
         if settings.id in file.columns:
-            raw = file.load([settings.id, settings.target])
-            raw = raw.drop(index=[fault.row - 1 for fault in table.invalid])
-            cells = _with_target(raw, settings.target)[settings.id]
+            assert table.numbers is not None
+            raw = file.load([settings.id])[settings.id].iloc[table.numbers - 1].astype(object)
+            cells = raw.where(~missing_text(raw), "")
         frame.insert(0, settings.id, cells.to_numpy())
-    frame[settings.target] = table.y
+    assert table.y is not None
+    for name, y in zip(settings.targets, table.y.reshape(len(table), -1).T, strict=True):
+        frame[name] = y
     if settings.noise_variance is not None:
         frame[settings.noise_variance] = table.noise_variance
     if settings.batch is not None:
@@ -262,31 +266,15 @@ def _initial(measured: Source | pd.DataFrame, table: Table, settings: Settings) 
     return frame[columns(settings)]
 
 
-def _with_target(raw: pd.DataFrame, target: str) -> pd.DataFrame:
-    """The rows that `read_table` kept."""
-    from ..screening.numerals import numbers
-
-    kept = raw[~np.isnan(numbers(raw[target])[0])]
-    return kept.assign(**{name: kept[name].where(~missing_text(kept[name]), "") for name in kept})
+def _same_rows(surrogate: Surrogate, settings: Settings) -> bool:
+    """Whether a surrogate knows the targets and batches of a campaign."""
+    tasks = [task.name for task in surrogate.design.tasks]
+    return tasks == list(settings.weights) and (surrogate.design.batch is None) == (settings.batch is None)
 
 
 def _same_inputs(surrogate: Surrogate, encoder: Encoder, priors: str) -> bool:
     known = surrogate.encoder
     return known.kinds == encoder.kinds and known.width == encoder.width and surrogate.priors == priors
-
-
-def _far_out(surrogate: Surrogate, books: Books, table: Table) -> list[str]:
-    """A note on results far from all others, if they are few: many are the shape of the target, not mistakes."""
-    if surrogate.likelihood != "gaussian":
-        return []
-    far = outliers(surrogate.scale.standardise(torch.tensor(table.y)).numpy())
-    if not 0 < len(far) <= 1 + len(table) // 100:
-        return []
-    numbers = np.flatnonzero(~np.isnan(books.values(books.measured))) + 1
-    return [
-        f"{len(far)} of {len(table)} results lie far from all others, {rows_text(numbers[far])} of measured.csv: look "
-        "at them, or take robust: true (campaign init --robust) or transform: rank"
-    ]
 
 
 @contextmanager

@@ -27,30 +27,39 @@ class Result:
         number: of the row in the file, from 1.
         match: what it is recognised by: its id alone, or its features in one spelling.
         key: its features in one spelling, None if the file does not have them.
-        value: of the target; None if the cell is empty, which says that the experiment failed.
+        values: of the targets that have one; none at all, where the file has all targets, says that the experiment
+            failed.
         cells: the columns of measured.csv that the file has, as text.
     """
 
     number: int
     match: Key
     key: Key | None
-    value: float | None
+    values: dict[str, float]
     cells: dict[str, str]
 
 
 @dataclass(frozen=True)
 class Results:
-    """Checked results of one file; `by_id` says what they are recognised by."""
+    """Checked results of one file.
+
+    Attributes:
+        source: name of the file.
+        by_id: whether they are recognised by their ids.
+        rows: the results.
+        targets: columns of targets that the file has.
+    """
 
     source: str
     by_id: bool
     rows: tuple[Result, ...]
+    targets: tuple[str, ...] = ()
 
     @classmethod
     def read(
         cls, source: str | os.PathLike[str] | pd.DataFrame, settings: Settings, with_target: bool = True
     ) -> Results:
-        """Read a file that has the id column or all features, and (unless it only names rows) the target.
+        """Read a file that has the id column or all features, and (unless it only names rows) a target or several.
 
         Raises:
             InputError: a column is missing, or a cell is not usable.
@@ -58,27 +67,34 @@ class Results:
         file = open_source(source)
         by_id, named = _named_by(file, settings)
         wanted = list(dict.fromkeys([*([settings.id] if by_id and settings.id else []), *named]))
-        extra = [settings.target, settings.noise_variance, settings.batch] if with_target else []
-        wanted += [file.require(name, "result") for name in extra if name is not None]
+        targets = _targets(file, settings) if with_target else ()
+        beside = [name for name in (settings.noise_variance, settings.batch) if with_target and name is not None]
+        wanted += [*targets, *(file.require(name, "result") for name in beside)]
         raw = file.load(wanted)
         if not len(raw):
             raise InputError(f"{file.name} has a header but no rows; there is nothing to record")
         numbers = np.arange(1, len(raw) + 1)
-        values = _values(raw[settings.target], Place(file.name, settings.target, numbers)) if with_target else None
+        values = [_values(raw[name], Place(file.name, name, numbers)) for name in targets]
         if with_target and settings.noise_variance is not None:
-            _check_noise(raw[settings.noise_variance], values, Place(file.name, settings.noise_variance, numbers))
+            _check_noise(raw[settings.noise_variance], values[0], Place(file.name, settings.noise_variance, numbers))
         found = keys(raw, settings, file.name) if named else None
         ids = _ids(raw[settings.id], Place(file.name, str(settings.id), numbers)) if by_id else None
-        kinds = {name: "continuous" for name in extra if name is not None} | dict(settings.features)
+        kinds = {name: "continuous" for name in [*targets, *beside]} | dict(settings.features)
         text = {name: _as_text(raw[name], kinds.get(name)) for name in wanted}
         rows = []
         for i in range(len(raw)):
             key = None if found is None else found[i]
-            value = None if values is None or np.isnan(values[i]) else float(values[i])
+            known = {name: float(y[i]) for name, y in zip(targets, values, strict=True) if not np.isnan(y[i])}
             match = key if ids is None else (ids[i],)
             assert match is not None
-            rows.append(Result(i + 1, match, key, value, {name: str(cells[i]) for name, cells in text.items()}))
-        return cls(file.name, by_id, tuple(rows))
+            rows.append(Result(i + 1, match, key, known, {name: str(cells[i]) for name, cells in text.items()}))
+        return cls(file.name, by_id, tuple(rows), targets)
+
+
+def _targets(file: Source, settings: Settings) -> tuple[str, ...]:
+    """The targets that a file has: one at least."""
+    found = tuple(name for name in settings.targets if name in file.columns)
+    return found or (file.require(settings.targets[0], "result"),)
 
 
 def _as_text(cells: pd.Series, kind: str | None) -> np.ndarray:
@@ -121,8 +137,7 @@ def _values(cells: pd.Series, place: Place) -> np.ndarray:
     return values
 
 
-def _check_noise(cells: pd.Series, values: np.ndarray | None, place: Place) -> None:
-    assert values is not None
+def _check_noise(cells: pd.Series, values: np.ndarray, place: Place) -> None:
     noise = check_numbers(cells, place, "give a variance")
     bad = ~(np.isfinite(noise) & (noise > 0)) & ~np.isnan(values)
     if bad.any():

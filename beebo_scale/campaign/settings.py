@@ -12,14 +12,17 @@ from ..acquisition import check_temperature
 from ..errors import InputError
 from ..proposal import Box, Request
 from ..screening.files import did_you_mean
+from ..screening.roles import check_weights, weighted_name
 from ..surrogates.fit import check_likelihood
+from ..surrogates.target import HELD_OUT
 
 HEADER = """\
-# The settings of this campaign. All but target, features, id, noise_variance and batch may be changed between rounds.
+# The settings of this campaign. All but the names of targets and features, id, noise_variance and batch may be changed
+# between rounds; of several targets, the weights may.
 # temperatures holds T' of each round, 0 exploits, 2 explores; the last one also serves the rounds beyond.
 """
-TYPES = {
-    "target": str,
+TYPES: dict[str, type | tuple[type, ...]] = {
+    "target": (str, dict),
     "features": dict,
     "id": str,
     "noise_variance": str,
@@ -40,8 +43,9 @@ TYPES = {
     "priors": str,
     "seed": int,
 }
-WORDS = {
+WORDS: dict[type | tuple[type, ...], str] = {
     str: "text",
+    (str, dict): "a column or a mapping of columns to weights",
     dict: "a mapping",
     bool: "true or false",
     float: "a number",
@@ -55,7 +59,7 @@ class Settings:
     """Settings of a campaign.
 
     Attributes:
-        target: column to improve.
+        target: column to improve, or several with the weight of each, see `read_table`.
         features: column -> kind.
         id: column that names the rows of the library, None without one.
         noise_variance: column with the known variance of each target.
@@ -76,7 +80,7 @@ class Settings:
         InputError: settings that no round could use.
     """
 
-    target: str
+    target: str | Mapping[str, float]
     features: Mapping[str, str | None]
     id: str | None = None
     noise_variance: str | None = None
@@ -104,12 +108,41 @@ class Settings:
             raise InputError("id goes with a library; settings in a box have no names")
         if self.minimize and self.hit is not None:
             raise InputError("minimize and hit exclude each other; give one of the two")
+        if self.several:
+            self._check_several()
         check_likelihood(self.likelihood, self.kind, self.noise_variance is not None)
         if not self.temperatures:
             raise InputError("temperatures is empty; give T' of at least one round")
         for temperature in self.temperatures:
             check_temperature(temperature)
         self.request(1)
+
+    def _check_several(self) -> None:
+        check_weights(self.weights, self.noise_variance)
+        if self.hit is not None:
+            raise InputError("a value to hit goes with one target; leave hit out, or name one target")
+        if self.transform == HELD_OUT:
+            raise InputError(f"transform {HELD_OUT} is for one target; take auto, or a transform for all targets")
+
+    @property
+    def weights(self) -> dict[str, float]:
+        """Target -> weight where there are several, else empty."""
+        return {} if isinstance(self.target, str) else {str(name): weight for name, weight in self.target.items()}
+
+    @property
+    def targets(self) -> list[str]:
+        """Columns of the targets, in order."""
+        return [self.target] if isinstance(self.target, str) else list(self.weights)
+
+    @property
+    def several(self) -> bool:
+        """Whether there are several targets, whose weighted sum is to improve."""
+        return not isinstance(self.target, str)
+
+    @property
+    def goal(self) -> str:
+        """What is to improve, in words."""
+        return weighted_name(self.weights) or self.targets[0]
 
     def request(self, round: int, q: int | None = None) -> Request:
         """What a round (from 1) asks for."""

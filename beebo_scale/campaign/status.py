@@ -6,13 +6,24 @@ import json
 from dataclasses import dataclass
 from pathlib import Path
 
-from .books import FAILED, GIVEN_UP, INITIAL, MEASURED, Books
+import numpy as np
+
+from .books import FAILED, GIVEN_UP, INITIAL, MEASURED, PARTIAL, Books, places
 from .folder import Folder
 
 
 @dataclass(frozen=True)
 class Round:
-    """What became of a round; `best` is the best value of the target that it found."""
+    """What became of a round.
+
+    Attributes:
+        number: of the round, from 1.
+        temperature: T'.
+        proposed, measured, failed, given_up, pending: experiments.
+        partial: those of the pending ones of which some targets are in.
+        out: target -> pending experiments that it is still out of.
+        best: the best value of the target that it found, or of the weighted sum of several.
+    """
 
     number: int
     temperature: float | None
@@ -22,6 +33,8 @@ class Round:
     given_up: int
     pending: int
     best: float | None
+    partial: int
+    out: dict[str, int]
 
 
 @dataclass(frozen=True)
@@ -33,30 +46,39 @@ class Status:
         others: replicates and results that nobody proposed.
         rounds: round by round.
         best: column -> cell of the best result so far, as in measured.csv; None before the first.
+        worth: value of the target of that result, or of the weighted sum of several.
+        values: target -> results from before the campaign that have it.
     """
 
     initial: int
     others: int
     rounds: tuple[Round, ...]
     best: dict[str, str] | None
+    worth: float | None
+    values: dict[str, int]
 
 
 def status_of(folder: Folder, books: Books) -> Status:
     """Count the books of a campaign."""
     measured = books.measured
-    best = books.best(measured)
+    best, initial = books.best(measured), measured[measured["status"] == INITIAL]
     return Status(
-        initial=int((measured["status"] == INITIAL).sum()),
+        initial=len(initial),
         others=int(((measured["round"] == "") & (measured["status"] != INITIAL)).sum()),
         rounds=tuple(_round(folder, books, int(number)) for number in books.proposed["round"].unique()),
         best=None if best is None else {str(name): str(cell) for name, cell in measured.loc[best].items()},
+        worth=None if best is None else float(books.worth[best]),
+        values=_counted(books, ~np.isnan(books.values(initial))),
     )
 
 
 def _round(folder: Folder, books: Books, number: int) -> Round:
     ended = books.measured[books.measured["round"] == str(number)]
     best = books.best(ended)
-    count = {status: int((ended["status"] == status).sum()) for status in (MEASURED, FAILED, GIVEN_UP)}
+    count = {
+        status: len(set(places(ended[ended["status"] == status]))) for status in (MEASURED, PARTIAL, FAILED, GIVEN_UP)
+    }
+    pending = (books.pending["round"] == str(number)).to_numpy()
     return Round(
         number=number,
         temperature=_temperature(folder.batch(number)),
@@ -64,9 +86,16 @@ def _round(folder: Folder, books: Books, number: int) -> Round:
         measured=count[MEASURED],
         failed=count[FAILED],
         given_up=count[GIVEN_UP],
-        pending=int((books.pending["round"] == str(number)).sum()),
-        best=None if best is None else float(books.values(ended.loc[[best]])[0]),
+        pending=int(pending.sum()),
+        best=None if best is None else float(books.worth[best]),
+        partial=count[PARTIAL],
+        out=_counted(books, books.out[pending]),
     )
+
+
+def _counted(books: Books, marks: np.ndarray) -> dict[str, int]:
+    """How many of n x t marks each target has."""
+    return dict(zip(books.settings.targets, marks.sum(axis=0).tolist(), strict=True))
 
 
 def _temperature(batch: Path) -> float | None:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from jsonargparse import ArgumentParser, Namespace
 
 from .. import temperature as schedules
 from ..campaign import Campaign, Settings
-from ..campaign.record import Tally
-from ..campaign.status import Status
+from ..campaign.desk import Tally
+from ..campaign.status import Round, Status
 from ..errors import InputError
 from ..screening import Layout, Table, check_names, read_table
 from ..screening.invalid import dropped_path, told
@@ -19,7 +20,7 @@ from ..surrogates.kernels import PRIORS
 from ..surrogates.target import TRANSFORMS
 from . import plates
 from .arguments import number, parse_bounds, parse_features, parse_names, whole_number
-from .choice import BATCH, DROP_INVALID, ROBUST
+from .choice import BATCH, DROP_INVALID, ROBUST, TARGET, measured_id
 
 HELP = "Keep a campaign of several rounds in one folder: init, suggest, record, status."
 ACTIONS = {
@@ -57,7 +58,7 @@ def _init_options(parser: ArgumentParser) -> None:
         required=True,
         help="results so far: CSV, TSV (also .gz, .xz), Excel (FILE.xlsx#SHEET) or Parquet",
     )
-    add("--target", type=str, required=True, help="column to improve; rows without it are left out")
+    add("--target", type=str, required=True, help=TARGET)
     add("--features", nargs="+", metavar="COLUMN:KIND", help="as in suggest; without it every other column")
     add("--id", type=str, help="column that names the rows of the library")
     add("--noise-variance", type=str, help="column with the known variance of each target")
@@ -88,7 +89,11 @@ def _suggest_options(parser: ArgumentParser) -> None:
 
 def _record_options(parser: ArgumentParser) -> None:
     add = parser.add_argument
-    add("--results", type=str, help="results: the target and either the id or all features; an empty target: it failed")
+    add(
+        "--results",
+        type=str,
+        help="results: the target, or some of several, and either the id or all features; no value of any: it failed",
+    )
     add("--extra", action="store_true", help="also enter what was not proposed")
     add("--replicate", action="store_true", help="a second, different value is one more measurement")
     add("--give-up", type=str, help="file of pending experiments that will not be tried; they may be proposed again")
@@ -106,7 +111,7 @@ def _init(options: Namespace) -> Campaign:
             raise InputError(f"{flag}: {options[flag]!r} is neither true nor false")
     table = _measured(options)
     settings = Settings(
-        target=options.target,
+        target=parse_target(options.target),
         features=table.kinds,
         bounds=None if options.bounds is None else parse_bounds(options.bounds),
         integer=parse_names(options.integer),
@@ -142,11 +147,9 @@ def _init(options: Namespace) -> Campaign:
 def _measured(options: Namespace) -> Table:
     """The first results; features are those asked for, or every column without another use."""
     features = None if options.features is None else parse_features(options.features)
-    id = None if options.library is None or features is not None else options.id
-    if not isinstance(parse_target(options.target), str):
-        raise InputError(f"target {options.target!r}: a campaign has one target; several go with suggest and propose")
+    id = None if options.library is None else measured_id(options)  # Settings refuses it with a box
     noise, drop = options.noise_variance, options.drop_invalid
-    return read_table(options.measured, options.target, features, id, noise, drop, options.batch)
+    return read_table(options.measured, parse_target(options.target), features, id, noise, drop, options.batch)
 
 
 def _texts(given: Any) -> tuple[str, ...]:
@@ -212,8 +215,11 @@ def _record(options: Namespace) -> Tally:
         tally = campaign.give_up(options.give_up)
     else:
         tally = campaign.record(options.results, options.extra, options.replicate)
-    print(f"{options.results or options.give_up}: {_said(tally)}")
-    print(f"{len(campaign.books().pending)} experiments are pending")
+    print(f"{options.results or options.give_up}: {_said(tally)}{_by_target(tally)}")
+    books = campaign.books()
+    out = dict(zip(books.settings.targets, books.out.sum(axis=0).tolist(), strict=True))
+    still = f"; still out: {_counts(out)}" if books.settings.several and any(out.values()) else ""
+    print(f"{len(books.pending)} experiments are pending{still}")
     return tally
 
 
@@ -224,30 +230,50 @@ def _said(tally: Tally) -> str:
         "failed (without a value)": tally.failed,
         "that nobody proposed": tally.extra,
         "further replicates": tally.replicates,
+        "rows without a value": tally.empty,
         "given up": tally.given_up,
         "known already": tally.known,
     }
     return ", ".join(f"{count} {what}" for what, count in parts.items() if count) or "nothing new"
 
 
+def _by_target(tally: Tally) -> str:
+    """' (ic50 96, solubility 40)', where there are several targets in the file or beside it."""
+    if len(tally.values) + len(tally.absent) < 2 or not tally.values:
+        return ""
+    absent = f"; no column {', '.join(tally.absent)}" if tally.absent else ""
+    return f" ({_counts(tally.values)}{absent})"
+
+
+def _counts(counts: Mapping[str, int]) -> str:
+    return ", ".join(f"{name} {count}" for name, count in counts.items() if count)
+
+
 def _status(options: Namespace) -> Status:
     campaign = Campaign.open(options.folder)
     settings, status = campaign.settings, campaign.status()
+    values = f" ({_counts(status.values)})" if settings.several else ""
     others = f", {status.others} replicates and others" if status.others else ""
-    print(f"{options.folder}: {status.initial} results before round 1{others}")
+    print(f"{options.folder}: {status.initial} results before round 1{values}{others}")
     if status.rounds:
-        print(
-            f"{'round':>5} {'T':>7} {'proposed':>9} {'measured':>9} {'failed':>7} {'given up':>9} {'pending':>8}  best"
-        )
-    for r in status.rounds:
-        t = "?" if r.temperature is None else f"{r.temperature:g}"
-        best = "" if r.best is None else f"{r.best:g}"
-        print(
-            f"{r.number:>5} {t:>7} {r.proposed:>9} {r.measured:>9} {r.failed:>7} {r.given_up:>9} {r.pending:>8}  {best}"
-        )
-    if status.best is not None:
-        names = dict.fromkeys([*filter(None, [settings.id]), *settings.features])
+        print("\n".join(_rounds(status.rounds, settings.several)))
+    if status.best is not None and status.worth is not None:
+        cells = settings.targets if settings.several else []
+        names = dict.fromkeys([*cells, *filter(None, [settings.id]), *settings.features])
         what = ", ".join(f"{name} {status.best[name]}" for name in names if status.best[name])
         when = f"round {status.best['round']}" if status.best["round"] else status.best["status"]
-        print(f"best so far: {settings.target} {float(status.best[settings.target]):g} ({what}; {when})")
+        print(f"best so far: {settings.goal} {status.worth:g} ({what}; {when})")
     return status
+
+
+def _rounds(rounds: Sequence[Round], several: bool) -> list[str]:
+    """A table; of several targets with what is still out of each."""
+    widths = {"round": 5, "T": 7, "proposed": 9, "measured": 9, "failed": 7, "given up": 9, "pending": 8}
+    widths |= {"partly in": 10, "best": 9} if several else {"": 0, "best": 0}
+    lines = [[*widths, "still out" if several else ""]]
+    for r in rounds:
+        t, best = ("" if value is None else f"{value:g}" for value in (r.temperature, r.best))
+        cells = [r.number, t or "?", r.proposed, r.measured, r.failed, r.given_up, r.pending]
+        lines.append([*map(str, cells), *([str(r.partial), best, _counts(r.out)] if several else ["", best, ""])])
+    padded = (zip(line, [*widths.values(), 0], strict=True) for line in lines)
+    return [" ".join(f"{cell:>{width}}" for cell, width in line).rstrip() for line in padded]

@@ -11,6 +11,7 @@ from ..energy import MeanEnergy, SoftmaxEnergy
 from ..errors import InputError
 from ..proposal import Box, BoxSearch, Limits, Request
 from ..screening import check_folder, check_output, run_path
+from ..screening.files import open_source
 from .arguments import number, parse_bounds, parse_counts, parse_names, whole_number
 
 FILES = ("library", "pending", "exclude")  # options that name a file to read
@@ -94,6 +95,14 @@ def _check_files(options: Namespace, inputs: tuple[str, ...], outputs: tuple[str
             if Path(options[name]).resolve() in batch:
                 flag = name.replace("_", "-")
                 raise InputError(f"{options[name]} is also written as the batch; give --{flag} another name")
+
+
+def measured_id(options: Namespace) -> str | None:
+    """The id column of the measured rows, if it has to be told from features: a library has ids, these need none."""
+    id: str | None = options.id
+    if options.library is None or id is None:
+        return id
+    return id if options.features is None and id in open_source(options.measured).columns else None
 
 
 def box_of(options: Namespace) -> Box | None:

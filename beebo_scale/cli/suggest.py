@@ -15,13 +15,14 @@ from ..screening import Batch, Encoder, Table, read_table, write_plates
 from ..screening.invalid import dropped_path, told
 from ..screening.library import open_library
 from ..screening.roles import parse_target
-from ..surrogates import KINDS, fit, load_surrogate
+from ..surrogates import KINDS, Surrogate, fit, load_surrogate
+from ..surrogates.far_out import far_out
 from ..surrogates.fit import check_likelihood
 from ..surrogates.kernels import PRIORS
 from ..surrogates.target import TRANSFORMS
 from . import plates
 from .arguments import parse_features
-from .choice import BATCH, FILES, ROBUST, TARGET, add_options, box_of, check_options, choice_arguments
+from .choice import BATCH, FILES, ROBUST, TARGET, add_options, box_of, check_options, choice_arguments, measured_id
 
 HELP = "Fit a surrogate to a measured screen and choose the next batch from a library or a box."
 INPUTS = ("measured", "warm_start")  # options that name a file to read, beside those of a choice
@@ -46,7 +47,7 @@ def build_parser() -> ArgumentParser:
         help="kinds: continuous, categorical, protein, dna, smiles; a bare COLUMN is continuous if it holds numbers, "
         "else categorical; without this option all other columns but dates, places on a plate and names are features",
     )
-    add("--id", type=str, help="column that names the rows, in the library too")
+    add("--id", type=str, help="column that names the rows of the library; measured rows need none")
     add("--noise-variance", type=str, help="column with the known variance of each target")
     add("--batch", type=str, help=BATCH)
     add("--robust", action="store_true", help=ROBUST)
@@ -72,7 +73,8 @@ def run(options: Namespace) -> Batch:
     box, choice = box_of(options), choice_arguments(options)
     drop = options.drop_invalid
     target = parse_target(options.target)
-    table = read_table(options.measured, target, features, options.id, options.noise_variance, drop, options.batch)
+    id, noise = measured_id(options), options.noise_variance
+    table = read_table(options.measured, target, features, id, noise, drop, options.batch)
     left_out = f", {table.dropped} without {table.target} left out" if table.dropped else ""
     print(f"{table.source}: {len(table)} measured rows{left_out}\n{table.describe()}", flush=True)
     library = None
@@ -94,8 +96,7 @@ def run(options: Namespace) -> Batch:
         seed=options.seed,
     )
     fit_seconds = round(time.monotonic() - started, 3)
-    if surrogate.report.warning:
-        print(f"beebo-scale: {surrogate.report.warning}", file=sys.stderr)
+    _remark(surrogate, table)
     batch = propose(surrogate, library=library, bounds=box, id=options.id, **vars(request), **choice)
     batch = replace(batch, invalid=(*table.invalid, *batch.invalid))
     _record(batch, options, table, fit_seconds)
@@ -109,6 +110,16 @@ def run(options: Namespace) -> Batch:
     for path in maps:
         print(path)
     return batch
+
+
+def _remark(surrogate: Surrogate, table: Table) -> None:
+    """Say what a user should know of the fit."""
+    if surrogate.report.warning:
+        print(f"beebo-scale: {surrogate.report.warning}", file=sys.stderr)
+    far = far_out(surrogate, table)
+    if far:
+        ways = ", or take --robust or --transform rank" if table.noise_variance is None else ""
+        print(f"note: {far}: look at them{ways}")
 
 
 def _record(batch: Batch, options: Namespace, table: Table, fit_seconds: float) -> None:

@@ -44,6 +44,7 @@ class Table:
         weights: target -> weight where there are several, in the order of y's columns; else empty.
         batch: n texts, the batch (plate, day) in which each row was measured, empty where unknown; None without.
         batch_column: where these stand.
+        numbers: n row numbers in the source, from 1; None for a library.
     """
 
     frame: pd.DataFrame
@@ -60,6 +61,7 @@ class Table:
     weights: Mapping[str, float] = field(default_factory=dict)
     batch: np.ndarray | None = None
     batch_column: str | None = None
+    numbers: np.ndarray | None = None
 
     def __len__(self) -> int:
         return len(self.frame)
@@ -81,6 +83,7 @@ class Table:
             y=None if self.y is None else self.y[rows],
             noise_variance=None if self.noise_variance is None else self.noise_variance[rows],
             batch=None if self.batch is None else self.batch[rows],
+            numbers=None if self.numbers is None else self.numbers[rows],
         )
 
 
@@ -144,7 +147,8 @@ def read_table(
         _check_ids(frame[id], Place(file.name, id, rows + 1))
     found = Table(frame, kinds, id, file.name, weighted_name(weights) or targets[0], y, noise, dropped, uses=uses)
     labels = None if batch is None else batch_labels(raw[batch], Place(file.name, batch, rows + 1))
-    return replace(found, invalid=tuple(faults), weights=weights, batch=labels, batch_column=batch)
+    found = replace(found, invalid=tuple(faults), weights=weights, batch=labels, batch_column=batch)
+    return replace(found, numbers=rows + 1)
 
 
 def read_library(

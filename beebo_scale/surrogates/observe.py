@@ -38,7 +38,7 @@ def observe(table: Table, transform: str, robust: bool = False) -> tuple[Encoder
     if table.weights:
         return _several(table, transform, encoder, X, robust)
     noise = None if table.noise_variance is None else torch.tensor(table.noise_variance)
-    scale = _scale(y, transform, noise is not None, robust)
+    scale = target_scale(y, transform, noise is not None, robust)
     noise = None if noise is None else scale.standardise_variance(noise)
     batch, levels = batch_codes(table.batch)
     design = Design(encoder.width, batch=table.batch_column, levels=levels)
@@ -50,7 +50,7 @@ def _several(
 ) -> tuple[Encoder, TargetScale, Design, Observations]:
     """`observe` for several targets."""
     y = torch.tensor(table.y)  # n x t
-    scales = [_scale(column[~column.isnan()], transform, False, robust) for column in y.T]
+    scales = [target_scale(column[~column.isnan()], transform, False, robust) for column in y.T]
     tasks = tuple(Task(n, w, s) for (n, w), s in zip(table.weights.items(), scales, strict=True))
     batch, levels = batch_codes(table.batch)
     design = Design(encoder.width, tasks, table.batch_column, levels)
@@ -61,8 +61,18 @@ def _several(
     return encoder, TargetScale(0.0, 1.0), design, _rows(design.rows(X[row], task, batch), z[row, task], None, robust)
 
 
-def _scale(y: Tensor, transform: str, noise_known: bool, robust: bool) -> TargetScale:
-    """The scale of a target; where robust, by the median and the median absolute deviation of g(y)."""
+def target_scale(y: Tensor, transform: str, noise_known: bool = False, robust: bool = False) -> TargetScale:
+    """The scale of a target; where robust, by the median and the median absolute deviation of g(y).
+
+    Args:
+        y: n targets, own units.
+        transform: see `TargetScale.of`; where robust, "auto" is "none".
+        noise_known: see `TargetScale.of`.
+        robust: whether outliers should count little.
+
+    Raises:
+        InputError: as in `TargetScale.of`.
+    """
     if not robust:
         return TargetScale.of(y, transform, noise_known=noise_known)
     scale = TargetScale.of(y, "none" if transform == "auto" else transform)

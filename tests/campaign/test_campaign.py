@@ -145,7 +145,9 @@ def test_results_far_from_all_others_are_noted(tmp_path):
     frame.loc[[7, 12], "y"] = [np.nan, 99.0]
     box = {"library": None, "id": None, "bounds": {"x": (0, 1)}, "features": {"x": "continuous"}}
     campaign = Campaign.create(tmp_path / "c", frame, settings(tmp_path, **box, q=2))
-    assert "1 of 39 results lie far from all others, in row 12 of measured.csv" in campaign.suggest().notes[-1]
+    (note,) = campaign.suggest().notes
+    assert note.startswith(f"1 of 39 results lie far from all others, in row 12 of {campaign.folder.measured}: look")
+    assert "--robust" in note
 
 
 @pytest.mark.parametrize("goal", [{"minimize": True}, {"hit": 2.0}, {}])

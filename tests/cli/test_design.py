@@ -84,9 +84,3 @@ def test_campaign_with_plates():
 def test_refused(arguments, expected, capsys):
     assert main(["suggest", *FILES, *arguments, "--out=next.csv"]) == 2
     assert expected in capsys.readouterr().err
-
-
-def test_a_campaign_has_one_target(capsys):
-    arguments = ["--measured=screen.csv", "--target=y:1,z:-1", "--library=library.csv"]
-    assert main(["campaign", "init", "c", *arguments]) == 2
-    assert "a campaign has one target" in capsys.readouterr().err

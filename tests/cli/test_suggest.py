@@ -152,6 +152,25 @@ def test_id_column_of_the_library():
     frame = suggest(*LIBRARY, "--id=name")
     assert list(frame)[:3] == ["rank", "name", "variant"]
     assert [VARIANTS[int(name[1:])] for name in frame["name"]] == frame["variant"].tolist()
+    for measured in (screen, screen.assign(name="m0")):  # its names are not needed, and replicates share one
+        measured.to_csv("screen.csv", index=False)
+        pd.testing.assert_frame_equal(suggest(*LIBRARY, "--id=name"), frame)
+
+
+def test_results_far_from_all_others_are_noted(capsys):
+    screen = pd.read_csv("box.csv")
+    screen.loc[3, "y"] = np.nan
+    screen.loc[[7, 12], "y"] = [99.0, -90.0]
+    screen.to_csv("box.csv", index=False)
+    note = "note: 1 of 24 results lie far from all others, in row 8 of box.csv: look at them, or take --robust or"
+    suggest(*BOX)
+    assert "note:" not in capsys.readouterr().out  # two of 24 may be the shape of the target
+    screen.loc[12, "y"] = -0.5
+    screen.assign(v=0.1).to_csv("box.csv", index=False)
+    suggest(*BOX, "--features=temp,ph")
+    assert note in capsys.readouterr().out
+    suggest(*BOX, "--features=temp,ph", "--noise-variance=v")
+    assert "of box.csv: look at them\n" in capsys.readouterr().out
 
 
 def test_measured_rows_come_again_only_if_allowed():
