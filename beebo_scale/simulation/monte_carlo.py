@@ -69,7 +69,7 @@ class MonteCarlo(Learned):
         sampler = SobolQMCNormalSampler(torch.Size([SAMPLES]), seed=state.seed)
         if self.acquisition == "ucb":
             return qUpperConfidenceBound(wrapped, beta=kappa_of(self.kappa, self.last_kappa, state), sampler=sampler)
-        return qLogExpectedImprovement(wrapped, best_f=float(model.data.y.max()), sampler=sampler)
+        return qLogExpectedImprovement(wrapped, best_f=model.data.y.max(), sampler=sampler)
 
 
 class PosteriorModel(Model):

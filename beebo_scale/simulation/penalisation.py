@@ -41,7 +41,7 @@ class LocalPenalisation(Sequential):
 
     def acquisition(self, state: State, model: Surrogate) -> Maker:
         """The penalised log EI of the next point."""
-        best = float(model.data.y.max())
+        best = model.data.y.max()
         space = cube_of(state, model).space
         lipschitz = lipschitz_constant(model.posterior(), space.bounds, state.seed)
         return lambda filling: PenalisedLogEI(filling, best, lipschitz)
@@ -50,7 +50,7 @@ class LocalPenalisation(Sequential):
 class PenalisedLogEI(AcquisitionFunction):
     """log EI(x) + sum_j log phi(x; x_j)."""
 
-    def __init__(self, filling: Filling, best: float, lipschitz: float) -> None:
+    def __init__(self, filling: Filling, best: Tensor, lipschitz: float) -> None:
         wrapped = MarginalModel(filling.start)
         super().__init__(wrapped)
         self.log_ei = LogExpectedImprovement(wrapped, best_f=best)

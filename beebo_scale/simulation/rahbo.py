@@ -51,7 +51,7 @@ class RiskAverse(BatchUpperConfidence):
                 f"{state.world.title} has none: leave it out"
             )
         noise = model.posterior().noise
-        kappa = kappa_of(self.kappa, self.last_kappa, state)
+        kappa = model.data.y.new_tensor(kappa_of(self.kappa, self.last_kappa, state))
         if not isinstance(noise, LearnedNoise):  # the same variance everywhere: nothing to avoid
             return lambda filling: UpperConfidenceBound(MarginalModel(filling.now), beta=kappa)
         risk = self.risk * model.scale.scale  # risk sigma^2 in standardised units of the target
@@ -61,11 +61,11 @@ class RiskAverse(BatchUpperConfidence):
 class RiskAverseUCB(AcquisitionFunction):
     """mean + sqrt(kappa) std - risk exp(m - sqrt(kappa) s)."""
 
-    def __init__(self, filling: Filling, noise: LearnedNoise, kappa: float, risk: float) -> None:
+    def __init__(self, filling: Filling, noise: LearnedNoise, kappa: Tensor, risk: float) -> None:
         wrapped = MarginalModel(filling.now)
         super().__init__(wrapped)
         self.ucb = UpperConfidenceBound(wrapped, beta=kappa)
-        self.noise, self.width, self.risk = noise, kappa**0.5, risk
+        self.noise, self.width, self.risk = noise, kappa.sqrt(), risk
 
     @t_batch_mode_transform(expected_q=1)
     def forward(self, X: Tensor) -> Tensor:

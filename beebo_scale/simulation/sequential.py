@@ -65,12 +65,12 @@ class Sequential(Learned, ABC):
     """Each point of a batch maximises an acquisition function of one point, given those before it.
 
     Attributes:
-        restarts: points that are moved for each point of the batch.
+        restarts: points that are moved for each point of the batch; 10 of 100 in the paper.
         raw_samples: Sobol points that the restarts are drawn from.
     """
 
-    restarts: int = 4
-    raw_samples: int = 64
+    restarts: int = 10
+    raw_samples: int = 100
 
     def __post_init__(self) -> None:
         for name in ("restarts", "raw_samples"):
@@ -144,7 +144,7 @@ class BatchUpperConfidence(Sequential):
 
     def acquisition(self, state: State, model: Surrogate) -> Maker:
         """UCB of the next point."""
-        kappa = kappa_of(self.kappa, self.last_kappa, state)
+        kappa = model.data.y.new_tensor(kappa_of(self.kappa, self.last_kappa, state))  # botorch keeps floats in float32
         return lambda filling: UpperConfidenceBound(MarginalModel(filling.now), beta=kappa)
 
 

@@ -38,7 +38,7 @@ class Options:
         schedule: T' of BEEBO by round; `ExploitLast` also sets the kappa of q-UCB, GP-BUCB and RAHBO in the last round
             to zero.
         kappa: of UCB, q-UCB, GP-BUCB and RAHBO.
-        search: of BEEBO in a cube; its restarts are those of the baselines that search a cube, too.
+        search: of BEEBO in a cube; its restarts are those of q-UCB and q-LogEI, too.
         risk: of RAHBO: what a unit of variance costs, in units of the target.
     """
 
@@ -64,13 +64,13 @@ MAKERS: dict[str, Callable[[Options], Strategy]] = {
     "q-logei": lambda o: MonteCarlo(o.fitting, "log-ei", o.kappa, o.search.restarts),
     "mean-beebo": lambda o: Beebo(o.fitting, o.schedule, search=o.search),
     "max-beebo": lambda o: Beebo(o.fitting, o.schedule, SoftmaxEnergy(), o.search),
-    "kb-logei": lambda o: KrigingBeliever(o.fitting, o.search.restarts),
-    "gp-bucb": lambda o: BatchUpperConfidence(o.fitting, o.search.restarts, kappa=o.kappa, last_kappa=o.last_kappa),
-    "local-penalisation": lambda o: LocalPenalisation(o.fitting, o.search.restarts),
-    "gibbon": lambda o: Gibbon(o.fitting, o.search.restarts),
-    "gibbon-scaled": lambda o: Gibbon(o.fitting, o.search.restarts, scaled=True),
+    "kb-logei": lambda o: KrigingBeliever(o.fitting),
+    "gp-bucb": lambda o: BatchUpperConfidence(o.fitting, kappa=o.kappa, last_kappa=o.last_kappa),
+    "local-penalisation": lambda o: LocalPenalisation(o.fitting),
+    "gibbon": lambda o: Gibbon(o.fitting),
+    "gibbon-scaled": lambda o: Gibbon(o.fitting, scaled=True),
     "turbo": lambda o: Turbo(o.fitting),
-    "rahbo": lambda o: RiskAverse(o.fitting, o.search.restarts, kappa=o.kappa, last_kappa=o.last_kappa, risk=o.risk),
+    "rahbo": lambda o: RiskAverse(o.fitting, kappa=o.kappa, last_kappa=o.last_kappa, risk=o.risk),
 }
 LANDSCAPE_STRATEGIES = ("random", "greedy", "ucb", "thompson", "rf-greedy", "mean-beebo", "max-beebo")
 FUNCTION_STRATEGIES = ("random", "thompson", "q-ucb", "q-logei", "mean-beebo", "max-beebo")

@@ -8,8 +8,7 @@ import pytest
 import torch
 
 import beebo_scale as bs
-from beebo_scale import InputError
-from beebo_scale.posterior import gram
+from beebo_scale import InputError, MeanEnergy, SoftmaxEnergy
 from beebo_scale.screening import Encoder
 from beebo_scale.simulation import Fitting, Steps, functions
 from beebo_scale.simulation.forest import RandomForest, indicators
@@ -22,23 +21,21 @@ from beebo_scale.simulation.strategies import (
     UpperConfidence,
     best,
     joint_samples,
+    kappa_of,
     winners,
 )
 from tests.helpers import close, exact_toy, uniform
-from tests.simulation.helpers import LETTERS, mixed_landscape, protein_frame, protein_landscape, state_of
+from tests.simulation.helpers import (
+    LETTERS,
+    mixed_landscape,
+    protein_frame,
+    protein_landscape,
+    square_grid,
+    state_of,
+    textbook,
+)
 
 SHORT = Fitting(iterations=15)
-
-
-def textbook(surrogate, X):
-    """Mean and standard deviation of a Gaussian process from its formula."""
-    gp, data = surrogate.gp, surrogate.data
-    with torch.no_grad():
-        A = gram(gp.kernel, data.X, data.X) + torch.diag(gp.noise_of(data).expand(len(data)))
-        k = gram(gp.kernel, X, data.X)
-        mean = gp.mean(X) + k @ torch.linalg.inv(A) @ (data.y - gp.mean(data.X))
-        variance = gram(gp.kernel, X, X).diagonal() - (k @ torch.linalg.inv(A) * k).sum(-1)
-        return mean, variance.clamp_min(0.0).sqrt()
 
 
 def brute_force(state, surrogate, width):
@@ -205,7 +202,7 @@ def test_one_point_of_botorch_is_the_best_of_a_grid(acquisition):
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
         chosen = strategy.choose(state, surrogate)
-    grid = np.stack(np.meshgrid(*[np.linspace(0, 1, 41)] * 2), -1).reshape(-1, 2)
+    grid = square_grid()
 
     def value(points):
         X = surrogate.encoder.encode(world.table(points, np.zeros(len(points))))
@@ -217,6 +214,31 @@ def test_one_point_of_botorch_is_the_best_of_a_grid(acquisition):
         return std * (z * normal.cdf(z) + normal.log_prob(z).exp())
 
     assert value(chosen) > 0.97 * value(grid).max() - 0.03 * value(grid).max().abs()
+
+
+def test_the_last_round_may_have_another_kappa():
+    world = functions.TestFunction("ackley", 2)
+    state = replace(state_of(world, count=6, q=2), round=1)
+    plain, last = (MonteCarlo(SHORT, kappa=kappa, last_kappa=last) for kappa, last in ((9.0, None), (1.0, 9.0)))
+    surrogate = plain.fit(state)
+    chosen = []
+    for strategy in (plain, last):
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(0)
+            chosen.append(strategy.choose(state, surrogate))
+    assert (chosen[0] == chosen[1]).all()
+    assert [kappa_of(1.0, 9.0, replace(state, round=k)) for k in (0, 1)] == [1.0, 9.0]
+    assert kappa_of(1.0, None, state) == 1.0
+
+
+@pytest.mark.parametrize("temperature", [0.0, 0.5])
+def test_without_temperature_every_energy_is_the_mean(temperature):
+    state = state_of(functions.TestFunction("ackley", 2), count=6, q=4)
+    quick = bs.BoxSearch(restarts=1)
+    mean, soft = (Beebo(SHORT, Steps((temperature,)), energy, quick) for energy in (MeanEnergy(), SoftmaxEnergy()))
+    surrogate = mean.fit(state)
+    same = mean.choose(state, surrogate) == soft.choose(state, surrogate)
+    assert same.all() == (temperature == 0.0)
 
 
 def test_temperatures_by_round():
