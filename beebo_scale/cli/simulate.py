@@ -15,6 +15,8 @@ from ..proposal.job import Stopped, stopping_on_sigterm
 from ..simulation import (
     FUNCTION_STRATEGIES,
     LANDSCAPE_STRATEGIES,
+    MORE_FUNCTION_STRATEGIES,
+    NOISE_STRATEGIES,
     Fitting,
     Landscape,
     Options,
@@ -74,8 +76,9 @@ def build_parser() -> ArgumentParser:
     add("--cold", action="store_true", help="do not start a fit from the hyperparameters of the round before")
     add = parser.add_argument_group("the choice").add_argument
     add("--temperatures", nargs="+", metavar="T", help="T' of each round, the last one for all others; default: 1")
-    add("--exploit-last", action="store_true", help="T' = 0 in the last round, as in the paper")
-    add("--kappa", type=number, default=Options.kappa, help="of ucb and q-ucb: mean + sqrt(kappa) std")
+    add("--exploit-last", action="store_true", help="T' and kappa = 0 in the last round, as in the paper")
+    add("--kappa", type=number, default=Options.kappa, help="of ucb, q-ucb, gp-bucb, rahbo: mean + sqrt(kappa) std")
+    add("--risk", type=number, default=Options.risk, help="of rahbo: what a unit of variance costs")
     add("--restarts", type=whole_number, default=BoxSearch.restarts, help="batches that move side by side in a cube")
     add("--steps", type=whole_number, default=BoxSearch.steps, help="steps that they move")
     add("--search-start", choices=("greedy", "sobol"), default=BoxSearch.start, help="where they start")
@@ -91,7 +94,10 @@ def _of(names: tuple[str, ...]) -> str:
 
 
 def _functions() -> str:
-    return f"for a function {_of(FUNCTION_STRATEGIES)}; default: all"
+    return (
+        f"for a function {_of(FUNCTION_STRATEGIES)}; default: all of these; for a function also "
+        f"{_of(MORE_FUNCTION_STRATEGIES)}; where the noise depends on the inputs {_of(NOISE_STRATEGIES)}"
+    )
 
 
 def run(options: Namespace) -> Results:
@@ -169,6 +175,7 @@ def _options(options: Namespace) -> Options:
         schedule=ExploitLast(steps) if options.exploit_last else steps,
         kappa=options.kappa,
         search=BoxSearch(options.restarts, options.steps, start=options.search_start),
+        risk=options.risk,
     )
 
 

@@ -5,6 +5,8 @@ from .landscape import Landscape as Landscape
 from .results import Results as Results
 from .simulate import FUNCTION_STRATEGIES as FUNCTION_STRATEGIES
 from .simulate import LANDSCAPE_STRATEGIES as LANDSCAPE_STRATEGIES
+from .simulate import MORE_FUNCTION_STRATEGIES as MORE_FUNCTION_STRATEGIES
+from .simulate import NOISE_STRATEGIES as NOISE_STRATEGIES
 from .simulate import Options as Options
 from .simulate import simulate as simulate
 from .strategies import Fitting as Fitting

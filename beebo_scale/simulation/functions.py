@@ -114,6 +114,11 @@ class TestFunction:
         return True
 
     @property
+    def tells_variance(self) -> bool:
+        """Whether every measurement comes with the variance of its noise."""
+        return self._problem.variance is not None
+
+    @property
     def d(self) -> int:
         """Number of inputs."""
         assert self.dimension is not None

@@ -46,10 +46,7 @@ class RiskAverse(BatchUpperConfidence):
             InputError: the measurements come without their variances.
         """
         if model.log_variance is None:
-            raise InputError(
-                "rahbo needs measurements whose variance is known, and depends on the inputs; "
-                f"{state.world.title} has none: leave it out"
-            )
+            raise no_variances(state.world.title)
         noise = model.posterior().noise
         kappa = model.data.y.new_tensor(kappa_of(self.kappa, self.last_kappa, state))
         if not isinstance(noise, LearnedNoise):  # the same variance everywhere: nothing to avoid
@@ -73,3 +70,11 @@ class RiskAverseUCB(AcquisitionFunction):
         m, variance = self.noise.log_variance.mean_and_variance(X)  # b x 1
         lcb = torch.exp(m - self.width * variance.clamp_min(1e-12).sqrt())  # a root has no slope at zero
         return self.ucb(X) - self.risk * lcb.squeeze(-1)
+
+
+def no_variances(title: str) -> InputError:
+    """What there is to say of a world whose measurements come without their variances."""
+    return InputError(
+        f"rahbo needs measurements that come with the variance of their noise, as those of branin-noise do, not those "
+        f"of {title}; leave it out"
+    )

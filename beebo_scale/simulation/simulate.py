@@ -21,7 +21,7 @@ from .loop import Plan, Run
 from .monte_carlo import MonteCarlo
 from .penalisation import LocalPenalisation
 from .processes import run_all
-from .rahbo import RiskAverse
+from .rahbo import RiskAverse, no_variances
 from .results import Results, collect
 from .sequential import BatchUpperConfidence, KrigingBeliever
 from .strategies import Beebo, Fitting, Greedy, Random, Thompson, UpperConfidence
@@ -74,9 +74,8 @@ MAKERS: dict[str, Callable[[Options], Strategy]] = {
 }
 LANDSCAPE_STRATEGIES = ("random", "greedy", "ucb", "thompson", "rf-greedy", "mean-beebo", "max-beebo")
 FUNCTION_STRATEGIES = ("random", "thompson", "q-ucb", "q-logei", "mean-beebo", "max-beebo")
-SEQUENTIAL_STRATEGIES = ("kb-logei", "gp-bucb", "local-penalisation", "gibbon", "gibbon-scaled", "turbo")
+MORE_FUNCTION_STRATEGIES = ("kb-logei", "gp-bucb", "local-penalisation", "gibbon", "gibbon-scaled", "turbo")
 NOISE_STRATEGIES = ("rahbo",)  # for functions whose noise depends on the inputs
-ALL_FUNCTION_STRATEGIES = (*FUNCTION_STRATEGIES, *SEQUENTIAL_STRATEGIES, *NOISE_STRATEGIES)
 
 
 def simulate(
@@ -133,7 +132,8 @@ def _strategies(
     world: Landscape | TestFunction, given: Sequence[str] | Mapping[str, Strategy], options: Options
 ) -> dict[str, Strategy]:
     """Strategies by name, in order."""
-    known = LANDSCAPE_STRATEGIES if isinstance(world, Landscape) else ALL_FUNCTION_STRATEGIES
+    others = (*FUNCTION_STRATEGIES, *MORE_FUNCTION_STRATEGIES, *NOISE_STRATEGIES)
+    known = LANDSCAPE_STRATEGIES if isinstance(world, Landscape) else others
     if not given or isinstance(given, str):
         raise InputError(f"give a list of strategies, of {', '.join(known)}")
     if isinstance(given, Mapping):
@@ -142,6 +142,8 @@ def _strategies(
             raise InputError(f"strategy {odd[0]!r}: the name is also that of a folder; take letters, digits and - . _")
         return dict(given)
     for i, name in enumerate(given):
+        if name in NOISE_STRATEGIES and not getattr(world, "tells_variance", False):
+            raise no_variances(world.title)
         if name not in known:
             kind = "landscape" if isinstance(world, Landscape) else "function"
             near = did_you_mean(name, known)

@@ -73,6 +73,16 @@ def test_a_function(folder):
     assert (folder / "runs" / "random-0" / "round-002.csv").read_text().startswith("x1,x2,value\n")
 
 
+def test_the_last_round_exploits_in_every_strategy_that_explores(folder):
+    changes = dict.fromkeys(["landscape", "target", "features"]) | {"function": "branin-noise", "exploit-last": ""}
+    assert main(command(changes | {"strategies": "gp-bucb,rahbo", "kappa": "2", "risk": "0.5"})) == 0
+    job = (folder / "runs" / "rahbo-0" / "job.json").read_text()
+    assert all(
+        f'"rahbo {name}": "{value}"' in job for name, value in (("kappa", 2.0), ("last_kappa", 0.0), ("risk", 0.5))
+    )
+    assert len(pd.read_csv("runs/summary.csv")) == 2 * 3
+
+
 BAD = {
     "unknown strategy": ({"strategies": "random,beebo"}, ["no strategy 'beebo' for a landscape", "mean-beebo"]),
     "no world": ({"landscape": None, "target": None, "features": None}, ["--landscape FILE", "--function NAME"]),
@@ -86,6 +96,10 @@ BAD = {
     "noise": ({"noise": "1"}, ["--noise goes with --function only"]),
     "temperature": ({"temperatures": "hot"}, ["--temperatures hot: give numbers"]),
     "cold temperature": ({"temperatures": "-1"}, ["temperature T' = -1.0 is not usable"]),
+    "no variances": (
+        {"function": "levy", "dimension": "2", "strategies": "rahbo"},
+        ["rahbo needs measurements that come with the variance of their noise", "not those of levy in 2 dimensions"],
+    ),
     "kappa": ({"kappa": "-1"}, ["kappa = -1.0: give a finite number", "0 or more"]),
     "seeds": ({"seeds": "0"}, ["--seeds 0: give 1 or more"]),
     "processes": ({"processes": "0"}, ["processes = 0: give 1 or more"]),
@@ -98,6 +112,8 @@ BAD = {
 @pytest.mark.parametrize("name", BAD)
 def test_bad_input_is_one_line(folder, capsys, name):
     changes, words = BAD[name]
+    if "function" in changes and name != "two worlds":
+        changes = dict.fromkeys(["landscape", "target", "features"]) | changes
     if name == "kappa":
         changes = changes | {"strategies": "ucb"}
     assert main(command(changes)) == 2

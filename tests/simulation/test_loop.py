@@ -12,13 +12,14 @@ from beebo_scale import InputError
 from beebo_scale.simulation import (
     FUNCTION_STRATEGIES,
     LANDSCAPE_STRATEGIES,
+    MORE_FUNCTION_STRATEGIES,
     Fitting,
     Landscape,
     Options,
     functions,
 )
 from beebo_scale.simulation.loop import Plan, Run, read_run, run_loop
-from beebo_scale.simulation.simulate import MAKERS, SEQUENTIAL_STRATEGIES
+from beebo_scale.simulation.simulate import MAKERS
 from beebo_scale.simulation.strategies import Greedy, Random
 from tests.simulation.helpers import protein_frame, protein_landscape
 
@@ -56,7 +57,7 @@ def test_a_whole_landscape_can_be_measured(tmp_path):
     assert sorted(np.concatenate(read_run(run, tmp_path)[0])) == list(range(64))
 
 
-@pytest.mark.parametrize("name", [*FUNCTION_STRATEGIES, *SEQUENTIAL_STRATEGIES])
+@pytest.mark.parametrize("name", [*FUNCTION_STRATEGIES, *MORE_FUNCTION_STRATEGIES])
 def test_points_of_a_function_stay_in_the_cube(tmp_path, name):
     run = run_of(name, functions.TestFunction("levy", 2, noise=0.1), plan=Plan(q=3, rounds=1, start=6))
     run_loop(run, tmp_path / "a")

@@ -52,7 +52,7 @@ def test_risk_moves_the_batch_to_where_it_is_quiet(noisy):
 def test_it_needs_known_variances():
     state = state_of(functions.TestFunction("levy", 2, noise=0.1), count=8, q=2)
     strategy = RiskAverse(SHORT)
-    with pytest.raises(InputError, match=r"rahbo needs measurements whose variance is known.*levy"):
+    with pytest.raises(InputError, match=r"rahbo needs measurements that come with the variance.*levy"):
         strategy.choose(state, strategy.fit(state))
     for risk in (-1.0, np.inf):
         with pytest.raises(InputError, match="risk = "):
