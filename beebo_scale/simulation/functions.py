@@ -99,6 +99,10 @@ class TestFunction:
         if self._problem.variance is not None and self.noise:
             raise InputError(f"noise = {self.noise}: {self.name} has noise of its own; leave it out")
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """What goes to another process, which makes the problem anew."""
+        return type(self), (self.name, self.dimension, self.noise, self.effective)
+
     @cached_property
     def _problem(self) -> Problem:
         family, own = FUNCTIONS[self.name], self.d if self.effective is None else self.effective

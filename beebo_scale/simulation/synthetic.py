@@ -94,9 +94,9 @@ def of_botorch(name: str, **given: Any) -> Problem:
     sign = -1.0 if function.is_minimization_problem else 1.0
     return Problem(
         f=Signed(function, sign),
-        bounds=function.bounds.numpy(),
+        bounds=function.bounds.numpy().copy(),  # a tensor moves in memory when it is sent to a process
         best=sign * function.optimal_value,
-        optima=function.optimizers.numpy(),
+        optima=function.optimizers.numpy().copy(),
     )
 
 

@@ -78,6 +78,14 @@ def test_beebo_is_told_the_noise_of_branin(tmp_path):
     assert np.isfinite(np.loadtxt(tmp_path / "mean-beebo-0" / "round-002.csv", delimiter=",", skiprows=1)).all()
 
 
+def test_another_process_has_the_same_function(tmp_path):
+    world = functions.TestFunction("branin-noise")
+    before = world.start(6, 0)
+    results = bs.simulate(world, ["random"], tmp_path, q=3, rounds=2, start=6, processes=2)
+    assert (world.start(6, 0) == before).all()
+    assert np.isclose(results.rounds["best"][0], world.truth(before).max())
+
+
 def test_a_function_can_be_embedded():
     world = functions.TestFunction("levy", 30, effective=3)
     X = world.start(200, 0)
