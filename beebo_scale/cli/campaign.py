@@ -9,6 +9,7 @@ from jsonargparse import ArgumentParser, Namespace
 
 from .. import temperature as schedules
 from ..campaign import Campaign, Settings
+from ..campaign.books import Books
 from ..campaign.desk import Tally
 from ..campaign.status import Round, Status
 from ..errors import InputError
@@ -215,10 +216,9 @@ def _record(options: Namespace) -> Tally:
         tally = campaign.give_up(options.give_up)
     else:
         tally = campaign.record(options.results, options.extra, options.replicate)
-    print(f"{options.results or options.give_up}: {_said(tally)}{_by_target(tally)}")
     books = campaign.books()
-    out = dict(zip(books.settings.targets, books.out.sum(axis=0).tolist(), strict=True))
-    still = f"; still out: {_counts(out)}" if books.settings.several and any(out.values()) else ""
+    values, still = _by_target(tally, books) if books.settings.several else ("", "")
+    print(f"{options.results or options.give_up}: {_said(tally)}{values}")
     print(f"{len(books.pending)} experiments are pending{still}")
     return tally
 
@@ -237,12 +237,12 @@ def _said(tally: Tally) -> str:
     return ", ".join(f"{count} {what}" for what, count in parts.items() if count) or "nothing new"
 
 
-def _by_target(tally: Tally) -> str:
-    """' (ic50 96, solubility 40)', where there are several targets in the file or beside it."""
-    if len(tally.values) + len(tally.absent) < 2 or not tally.values:
-        return ""
-    absent = f"; no column {', '.join(tally.absent)}" if tally.absent else ""
-    return f" ({_counts(tally.values)}{absent})"
+def _by_target(tally: Tally, books: Books) -> tuple[str, str]:
+    """' (ic50 96; no column solubility)' and '; still out: solubility 96', or nothing."""
+    absent = f"no column {', '.join(tally.absent)}" if tally.absent else ""
+    values = "; ".join(filter(None, [_counts(tally.values), absent]))
+    out = _counts(dict(zip(books.settings.targets, books.out.sum(axis=0).tolist(), strict=True)))
+    return f" ({values})" if values else "", f"; still out: {out}" if out else ""
 
 
 def _counts(counts: Mapping[str, int]) -> str:
@@ -258,11 +258,14 @@ def _status(options: Namespace) -> Status:
     if status.rounds:
         print("\n".join(_rounds(status.rounds, settings.several)))
     if status.best is not None and status.worth is not None:
-        cells = settings.targets if settings.several else []
-        names = dict.fromkeys([*cells, *filter(None, [settings.id]), *settings.features])
-        what = ", ".join(f"{name} {status.best[name]}" for name in names if status.best[name])
+        names = dict.fromkeys([*filter(None, [settings.id]), *settings.features])
+        what = [f"{name} {status.best[name]}" for name in names if status.best[name]]
         when = f"round {status.best['round']}" if status.best["round"] else status.best["status"]
-        print(f"best so far: {settings.goal} {status.worth:g} ({what}; {when})")
+        goal = settings.goal
+        if settings.several:
+            goal += " in standard deviations:"
+            what = [f"{name} {float(status.best[name]):g}" for name in settings.targets if status.best[name]] + what
+        print(f"best so far: {goal} {status.worth:g} ({', '.join(what)}; {when})")
     return status
 
 
@@ -270,10 +273,10 @@ def _rounds(rounds: Sequence[Round], several: bool) -> list[str]:
     """A table; of several targets with what is still out of each."""
     widths = {"round": 5, "T": 7, "proposed": 9, "measured": 9, "failed": 7, "given up": 9, "pending": 8}
     widths |= {"partly in": 10, "best": 9} if several else {"": 0, "best": 0}
-    lines = [[*widths, "still out" if several else ""]]
+    lines = [[*widths, " still out" if several else ""]]
     for r in rounds:
         t, best = ("" if value is None else f"{value:g}" for value in (r.temperature, r.best))
         cells = [r.number, t or "?", r.proposed, r.measured, r.failed, r.given_up, r.pending]
-        lines.append([*map(str, cells), *([str(r.partial), best, _counts(r.out)] if several else ["", best, ""])])
+        lines.append([*map(str, cells), *([str(r.partial), best, " " + _counts(r.out)] if several else ["", best, ""])])
     padded = (zip(line, [*widths.values(), 0], strict=True) for line in lines)
     return [" ".join(f"{cell:>{width}}" for cell, width in line).rstrip() for line in padded]

@@ -114,6 +114,36 @@ def test_results_of_another_kind(folder, capsys):
     assert campaign(capsys, "record", "c", "--results=r.csv", "--extra")[0] == "r.csv: 1 that nobody proposed"
 
 
+def test_two_targets(folder, capsys):
+    screen = pd.read_csv("screen.csv")
+    screen.assign(z=np.where(np.arange(14) % 2, 9 - screen["y"], np.nan)).to_csv("screen.csv", index=False)
+    target = "--target=y:0.7,z:-0.3"
+    said = campaign(capsys, "init", "c", *INIT, target)
+    assert ["z", "target", "2", "named"] in [line.split() for line in said]
+    campaign(capsys, "suggest", "c", "--plate=96")
+    wells = pd.read_csv("c/rounds/round-001.plate.csv")
+    assert {"mean", "mean of y", "mean of z"} <= set(wells)
+    np.testing.assert_array_equal(wells["rank"], [1, 2, 3, 4])
+    names = wells["name"]
+    pd.DataFrame({"name": names, "y": [1.0, 2.0, None, None]}).to_csv("first.csv", index=False)
+    pd.DataFrame({"name": names[1:], "y": "", "z": [7.5, 5.0, ""]}).to_csv("second.csv", index=False)
+    assert campaign(capsys, "record", "c", "--results=first.csv") == [
+        "first.csv: 2 results entered, 2 rows without a value (y 2; no column z)",
+        "4 experiments are pending; still out: y 2, z 4",
+    ]
+    assert campaign(capsys, "record", "c", "--results=second.csv") == [
+        "second.csv: 2 results entered, 1 failed (without a value) (z 2)",
+        "2 experiments are pending; still out: y 1, z 1",
+    ]
+    status = campaign(capsys, "status", "c")
+    assert status[0] == "c: 14 results before round 1 (y 14, z 7)"
+    assert status[1].endswith("pending  partly in      best  still out")
+    assert status[2].split()[:8] == ["1", "1", "4", "1", "1", "0", "2", "2"]
+    assert status[2].endswith("  y 1, z 1")
+    assert status[3].startswith("best so far: 0.7 y - 0.3 z in standard deviations: ")
+    assert campaign(capsys, "record", "c", "--give-up=c/pending.csv")[1] == "0 experiments are pending"
+
+
 BROKEN = {
     "no action": ([], "give an action: init,suggest,record,status"),
     "wrong action": (["begin", "c"], "there is no action 'begin'"),
@@ -139,6 +169,8 @@ BROKEN = {
         "needs temperatures above zero",
     ),
     "a temperature in words": (["init", "d", *INIT, "--temperatures=hot"], "--temperatures 'hot' is not a number"),
+    "a target without a weight": (["init", "d", *INIT, "--target=y:0.7,z"], "has no target column 'y:0.7,z'"),
+    "no second target": (["init", "d", *INIT, "--target=y:1,x:1"], "no target 2 column 'x'"),
     "two goals": (["init", "d", *INIT, "--minimize", "--hit=3"], "exclude each other"),
     "wrong option": (["suggest", "c", "--foo"], "not understood: --foo"),
 }
