@@ -81,7 +81,7 @@ class Settings:
         for limit in self.constraints:  # rounding may break what the search kept
             broken = _excess(frame, limit) < np.minimum(0.0, _excess(exact, limit))
             frame.loc[broken] = exact.loc[broken]
-        return frame
+        return frame.copy()  # in one piece: column by column pandas calls it fragmented, and warns from 100 on
 
     def record(self) -> dict[str, Any]:
         """What a run file says about the box, plain types only."""
