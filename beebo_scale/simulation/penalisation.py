@@ -5,13 +5,15 @@ as the posterior has it, the probability that a point x lies outside of that bal
 
     phi(x; x_j) = Phi((L |x - x_j| - M + mean(x_j)) / std(x_j)),
 
-and the next point maximises log EI(x) + sum_j log phi(x; x_j) over the points x_j of the batch so far. M is the best
-value measured, L the largest slope of the posterior mean in the box. Distances are in encoded units, in which each
-input's measured range is 1.
+and the next point maximises log EI(x) + sum_j log phi(x; x_j) over the points x_j of the batch so far. M is the largest
+posterior mean in the box (with the best value measured, which some take, phi(x_j; x_j) is one and penalises nothing
+where the mean promises more than that), L its largest slope. Distances are in encoded units, in which each input's
+measured range is 1.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -28,7 +30,7 @@ from .sequential import Filling, Maker, MarginalModel, Sequential
 from .strategies import cube_of
 from .world import State
 
-SLOPES = 500  # Sobol points at which the slope is looked at, beside the measured ones
+POINTS = 500  # of a Sobol sequence that are looked at, beside the measured ones
 STEP = 1e-5  # of the difference that a second derivative is taken from
 FLAT = 1e-7  # a mean with smaller slopes says nothing about L ...
 FLAT_LIPSCHITZ = 10.0  # ... which is then this, as in the authors' code
@@ -41,34 +43,37 @@ class LocalPenalisation(Sequential):
 
     def acquisition(self, state: State, model: Surrogate) -> Maker:
         """The penalised log EI of the next point."""
-        best = model.data.y.max()
-        space = cube_of(state, model).space
-        lipschitz = lipschitz_constant(model.posterior(), space.bounds, state.seed)
-        return lambda filling: PenalisedLogEI(filling, best, lipschitz)
+        measured, posterior = model.data.y.max(), model.posterior()
+        bounds = cube_of(state, model).space.bounds
+        largest, lipschitz = largest_mean_and_slope(posterior, bounds, state.seed)
+        return lambda filling: PenalisedLogEI(filling, measured, largest, lipschitz)
 
 
 class PenalisedLogEI(AcquisitionFunction):
-    """log EI(x) + sum_j log phi(x; x_j)."""
+    """log EI(x) + sum_j log phi(x; x_j); EI over the best value measured, phi with M and L."""
 
-    def __init__(self, filling: Filling, best: Tensor, lipschitz: float) -> None:
+    def __init__(self, filling: Filling, measured: Tensor, largest: float, lipschitz: float) -> None:
         wrapped = MarginalModel(filling.start)
         super().__init__(wrapped)
-        self.log_ei = LogExpectedImprovement(wrapped, best_f=best)
-        self.X, self.best, self.lipschitz = filling.X, best, lipschitz
+        self.log_ei = LogExpectedImprovement(wrapped, best_f=measured)
+        self.X, self.lipschitz = filling.X, lipschitz
         with torch.no_grad():
-            mean, variance = filling.start.mean_and_variance(filling.X)
-        self.mean, self.std = mean, variance.sqrt().clamp_min(LEAST_STD)  # k
+            mean, variance = filling.start.mean_and_variance(filling.X)  # k, k
+        self.short = max([largest, *mean.tolist()]) - mean  # of the maximum, k; never below zero
+        self.std = variance.sqrt().clamp_min(LEAST_STD)
 
     @t_batch_mode_transform(expected_q=1)
     def forward(self, X: Tensor) -> Tensor:
         """B x 1 x d -> b."""
         distance = (X - self.X).square().sum(-1).clamp_min(LEAST_STD**2).sqrt()  # b x k
-        z = (self.lipschitz * distance - self.best + self.mean) / self.std
+        z = (self.lipschitz * distance - self.short) / self.std
         return self.log_ei(X) + torch.special.log_ndtr(z).sum(-1)
 
 
-def lipschitz_constant(posterior: Posterior, bounds: Tensor, seed: int) -> float:
-    """The largest slope |grad mean(x)| in a box: the largest of many points, moved on by L-BFGS-B.
+def largest_mean_and_slope(posterior: Posterior, bounds: Tensor, seed: int) -> tuple[float, float]:
+    """M and L: the largest posterior mean and the largest |grad mean| in a box.
+
+    Both are the largest of many points, moved on by L-BFGS-B.
 
     Args:
         posterior: whose mean it is.
@@ -76,22 +81,42 @@ def lipschitz_constant(posterior: Posterior, bounds: Tensor, seed: int) -> float
         seed: of the points.
     """
     lo, hi = bounds
-    some = SobolEngine(len(lo), scramble=True, seed=seed).draw(SLOPES, dtype=bounds.dtype)
+    some = SobolEngine(len(lo), scramble=True, seed=seed).draw(POINTS, dtype=bounds.dtype)
     X = torch.cat([torch.lerp(lo, hi, some), posterior.points])
-    slopes = gradient(posterior, X).norm(dim=-1)
 
-    def negative_square(x: np.ndarray) -> tuple[float, np.ndarray]:
-        """-|g|^2 / 2 and its slope -H g, the product with the second derivative by a central difference."""
-        here = torch.from_numpy(x).to(bounds)
-        g = gradient(posterior, here.unsqueeze(0)).squeeze(0)
-        step = STEP / g.norm().clamp_min(FLAT)
-        ahead, behind = gradient(posterior, torch.stack([here + step * g, here - step * g]))
-        return -0.5 * float(g @ g), ((behind - ahead) / (2 * step)).cpu().numpy()
+    def mean(X: Tensor) -> tuple[Tensor, Tensor]:
+        return posterior.mean(X).detach(), gradient(posterior, X)
 
-    start, box = X[slopes.argmax()].cpu().numpy(), list(zip(lo.tolist(), hi.tolist(), strict=True))
-    found = minimize(negative_square, start, jac=True, method="L-BFGS-B", bounds=box, options={"maxiter": 100})
-    largest = max(float(slopes.max()), (-2.0 * found.fun) ** 0.5)
-    return largest if largest > FLAT else FLAT_LIPSCHITZ
+    def half_square_slope(X: Tensor) -> tuple[Tensor, Tensor]:
+        """|g|^2 / 2 and its slope H g, the product with the second derivative by a central difference."""
+        g = gradient(posterior, X)
+        step = STEP / g.norm(dim=-1, keepdim=True).clamp_min(FLAT)
+        ahead, behind = gradient(posterior, X + step * g), gradient(posterior, X - step * g)
+        return 0.5 * g.square().sum(-1), (ahead - behind) / (2 * step)
+
+    largest, steepest = (largest_of(function, X, bounds) for function in (mean, half_square_slope))
+    slope = (2.0 * steepest) ** 0.5
+    return largest, slope if slope > FLAT else FLAT_LIPSCHITZ
+
+
+def largest_of(function: Callable[[Tensor], tuple[Tensor, Tensor]], X: Tensor, bounds: Tensor) -> float:
+    """The largest value of a function in a box, from the best of p points on.
+
+    Args:
+        function: p x d -> its values, p, and slopes, p x d.
+        X: p x d.
+        bounds: 2 x d.
+    """
+
+    def negative(x: np.ndarray) -> tuple[float, np.ndarray]:
+        value, slope = function(torch.from_numpy(x).to(bounds).unsqueeze(0))
+        return -float(value), -slope.squeeze(0).cpu().numpy()
+
+    values = function(X)[0]
+    box = list(zip(*bounds.tolist(), strict=True))
+    start = X[values.argmax()].cpu().numpy()
+    found = minimize(negative, start, jac=True, method="L-BFGS-B", bounds=box, options={"maxiter": 100})
+    return max(float(values.max()), -float(found.fun))
 
 
 def gradient(posterior: Posterior, X: Tensor) -> Tensor:
