@@ -52,13 +52,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
         COMMANDS[options.command].run(options[options.command])
     except InputError as error:
         # What all workers meet is said by the first; what only one can know, by that one.
-        if os.environ.get("RANK", "0") == "0" or isinstance(error, WorkerError):
+        if _first_process() or isinstance(error, WorkerError):
             print("beebo-scale: " + " ".join(str(error).split()), file=sys.stderr)
         return 2
     except KeyboardInterrupt as interrupt:
         print(f"beebo-scale: interrupted, {str(interrupt) or 'nothing was written'}", file=sys.stderr)
         return 130
     return 0
+
+
+def _first_process() -> bool:
+    """Whether this is the first of the processes that torchrun, or Lightning by trainer.devices, started."""
+    return os.environ.get("RANK", os.environ.get("LOCAL_RANK", "0")) == "0"
 
 
 def _parse(arguments: Sequence[str]) -> Namespace:

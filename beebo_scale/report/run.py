@@ -15,6 +15,7 @@ from gpytorch.kernels import Kernel
 from ..errors import InputError
 from ..screening import Encoder
 from ..surrogates import Surrogate, load_surrogate
+from ..surrogates.predictive import PREDICTIVE
 from ..training.splits import NAMES, TEST, VALIDATION
 from ..training.store import DATA_KEY, Store, find
 
@@ -134,9 +135,10 @@ def _held_out(surrogate: Surrogate, store: Store) -> HeldOut:
         X = store.packing.unpack(store.rows[some])
         with torch.no_grad():
             mean, variance = posterior.mean_and_variance(X)
-            noise = (posterior.noise(X) if store.noise is None else store.noise[some]) + surrogate.batch_variance
+            noise = posterior.noise(X) if store.noise is None else store.noise[some]
         means.append(scale.moments(mean, variance)[0])
-        errors.append((scale.standardise(store.y[some]) - mean) / (variance + noise).sqrt())
+        judge, variance = PREDICTIVE[surrogate.likelihood], variance + surrogate.batch_variance
+        errors.append(judge(scale.standardise(store.y[some]), mean, variance, noise)[1])
     return HeldOut(NAMES[part], store.y[rows].numpy(), torch.cat(means).numpy(), torch.cat(errors).numpy())
 
 

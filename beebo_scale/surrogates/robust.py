@@ -25,6 +25,7 @@ from torch import Tensor
 
 from .inducing import prior_factor
 from .observations import Observations
+from .sgpr import add_over_chunks
 from .stationary import live_gram
 from .svgp import SVGP, cast
 
@@ -50,6 +51,8 @@ class StudentSVGP(SVGP):
 
     A merged observation of n replicates counts as one row with s^2 / n; `fit` merges none.
     """
+
+    passes = PASSES  # of `collapse`, at most
 
     def elbo(self, rows: Observations) -> Tensor:
         """The ELBO estimated from a minibatch; see `SVGP.elbo`."""
@@ -91,7 +94,7 @@ class StudentSVGP(SVGP):
         """Natural-gradient steps on all rows until the bound is still; the bound there."""
         bound = -math.inf
         with torch.no_grad():
-            for _ in range(PASSES):
+            for _ in range(self.passes):
                 before, (bound, P, b) = bound, self._pass(data)
                 if bound - before < STILL * len(data) and bound >= before:
                     break
@@ -100,13 +103,16 @@ class StudentSVGP(SVGP):
         return bound
 
     def _pass(self, data: Observations) -> tuple[float, Tensor, Tensor]:
-        """The bound of all rows, and the sites there."""
+        """The bound of all rows, and the sites there; shared among the workers."""
         v, S, divergence = self.moments_of_q()
-        value, P, b = -float(divergence), torch.zeros_like(self.P), torch.zeros_like(self.b)
-        for chunk in torch.arange(len(data), device=self.P.device).split(CHUNK):
+        m = len(v)
+
+        def part(chunk: Tensor) -> Tensor:
             rows = cast(data.take(chunk), torch.float64)
             A = self._features(rows.X)
-            part, slopes = self._expected(rows, A, v, S)
-            sites = self._sites(A, v, *slopes)
-            value, P, b = value + float(part), P + sites[0], b + sites[1]
-        return value, P, b
+            value, slopes = self._expected(rows, A, v, S)
+            P, b = self._sites(A, v, *slopes)
+            return torch.cat([P.reshape(-1), b, value.reshape(1)])
+
+        P, b, value = add_over_chunks(part, len(data), CHUNK, v.new_zeros(m * m + m + 1)).split([m * m, m, 1])
+        return float(value - divergence), P.reshape(m, m), b

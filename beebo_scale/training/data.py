@@ -7,6 +7,7 @@ exactly once for any number of workers, and a training step sees the same rows.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -89,14 +90,19 @@ class ScreeningDataModule(pl.LightningDataModule):
 
     @property
     def screen(self) -> Screen:
-        """What is read.
+        """What is read, and how, for the likelihood of the module.
 
         Raises:
-            InputError: no target was named.
+            InputError: no target was named, or known noise does not go with the likelihood.
         """
         if self._screen is None:
             raise InputError(f"{self.file}: name the measured column by data.target")
-        return self._screen
+        module: Any = None if self.trainer is None else self.trainer.lightning_module
+        if module is None or not module.robust:
+            return self._screen
+        if self._screen.noise_variance is not None:
+            raise InputError("model.likelihood student-t learns the noise; leave data.noise_variance out")
+        return replace(self._screen, robust=True)
 
     def prepare_data(self) -> None:
         """Encode the file, on the first process of each machine."""

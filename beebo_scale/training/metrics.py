@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import warnings
 
 import torch
@@ -16,7 +15,7 @@ class Metrics(nn.Module):
     """Metrics by name.
 
     rmse: root mean square error of the predicted mean, in the target's own units.
-    nlpd: mean of -log N(z; mean, variance with noise), z the target in standardised units (after its transform).
+    nlpd: mean of -log p(z), z the target in standardised units (after its transform), p with the surrogate's noise.
     coverage95: share of the targets inside their 95 % interval (with noise).
     spearman: rank correlation of predicted mean and target.
     """
@@ -34,16 +33,15 @@ class Metrics(nn.Module):
         for name, metric in metrics.items():  # so that they move with the module
             self.add_module(name, metric)
 
-    def update(self, own: tuple[Tensor, Tensor], standardised: tuple[Tensor, Tensor, Tensor]) -> None:
+    def update(self, own: tuple[Tensor, Tensor], judged: tuple[Tensor, Tensor]) -> None:
         """Count some rows in.
 
         Args:
             own: predicted means and targets in own units, p each.
-            standardised: predicted means, variances (with noise) and targets in standardised units, p each.
+            judged: log densities and errors in standardised units, p each, see `surrogates.predictive`.
         """
-        mean, variance, z = standardised
-        error2 = (z - mean).square() / variance
+        density, error = judged
         self.by_name["rmse"].update(*own)
         self.by_name["spearman"].update(*own)
-        self.by_name["nlpd"].update(0.5 * (error2 + torch.log(2 * math.pi * variance)))
-        self.by_name["coverage95"].update((error2 <= INTERVAL**2).to(mean.dtype))
+        self.by_name["nlpd"].update(-density)
+        self.by_name["coverage95"].update((error.abs() <= INTERVAL).to(density.dtype))

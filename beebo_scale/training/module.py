@@ -18,12 +18,17 @@ from ..errors import InputError
 from ..posterior import Posterior
 from ..screening import Encoder, atomic_write
 from ..screening.packing import Packing
+from ..surrogates.fit import check_likelihood
+from ..surrogates.predictive import PREDICTIVE
 from ..surrogates.surrogate import FILE_FORMAT, FILE_KEY, Surrogate, log_variance_of, new_gp, surrogate_of
 from ..surrogates.svgp import WARM_STEPS
 from .data import ScreeningDataModule
 from .metrics import Metrics
 from .store import DATA_KEY, Store
 from .trainees import FullTrainee, Options, SvgpTrainee, starting_point
+
+FITTED = ("kind", "priors", "inducing_points", "likelihood")  # settings in which a fit that goes on must agree
+JUDGED = ("likelihood",)  # with the checkpoint, and one that is judged
 
 
 class SurrogateModule(pl.LightningModule):
@@ -42,6 +47,7 @@ class SurrogateModule(pl.LightningModule):
         fit_rows: rows that the exact likelihood sees.
         start_iterations: L-BFGS iterations on those rows from which the sparse kinds start.
         rank: of LOVE's root, a number or "auto".
+        likelihood: "gaussian", or "student-t" (SVGP): outliers among the targets count little, see `fit`.
         seed: of all that is drawn.
     """
 
@@ -58,10 +64,12 @@ class SurrogateModule(pl.LightningModule):
         fit_rows: int = 3000,
         start_iterations: int = 100,
         rank: int | Literal["auto"] = "auto",
+        likelihood: Literal["gaussian", "student-t"] = "gaussian",
         seed: int = 0,
     ) -> None:
         super().__init__()
         self.save_hyperparameters()
+        check_likelihood(likelihood, kind, noise_known=False)
         if not 0 < natural_lr <= 1:
             raise InputError(f"model.natural_lr = {natural_lr:g}: give a length above 0, at most 1")
         for name in ("inducing_points", "iterations", "fit_rows"):
@@ -80,6 +88,11 @@ class SurrogateModule(pl.LightningModule):
     def full_batch(self) -> bool:
         """Whether an epoch is one step on all rows."""
         return self.hparams["kind"] != "svgp"
+
+    @property
+    def robust(self) -> bool:
+        """Whether outliers among the targets count little."""
+        return self.options.robust
 
     @property
     def data(self) -> ScreeningDataModule:
@@ -123,7 +136,7 @@ class SurrogateModule(pl.LightningModule):
         return self.data.store
 
     def _start_path(self) -> Path:
-        names = ("kind", "priors", "inducing_points", "fit_rows", "start_iterations", "seed")
+        names = ("kind", "priors", "inducing_points", "fit_rows", "start_iterations", "likelihood", "seed")
         text = repr([self._store.identity, *(self.hparams[name] for name in names)])
         return self.data.folder / f"start-{sha256(text.encode()).hexdigest()[:16]}.pt"
 
@@ -188,6 +201,7 @@ class SurrogateModule(pl.LightningModule):
             log_variance=log_variance_of(start["log_variance"], encoder, priors),
             reason="asked for",
             design=store.design,
+            likelihood=self.options.likelihood,
         )
 
     def _posterior_here(self) -> Posterior:
@@ -222,8 +236,9 @@ class SurrogateModule(pl.LightningModule):
         mean, variance, noise = self._predict(rows)
         scale = self.surrogate.scale
         own, _ = scale.moments(mean, variance)
-        noise = (known[0] if known else noise) + self.surrogate.batch_variance
-        self.metrics.update((own, y), (mean, variance + noise, scale.standardise(y)))
+        variance, noise = variance + self.surrogate.batch_variance, known[0] if known else noise
+        judge = PREDICTIVE[self.surrogate.likelihood]
+        self.metrics.update((own, y), judge(scale.standardise(y), mean, variance, noise))
         for name, metric in self.metrics.by_name.items():
             self.log(f"{stage}_{name}", metric, on_step=False, on_epoch=True, prog_bar=name in ("rmse", "nlpd"))
 
@@ -256,10 +271,9 @@ class SurrogateModule(pl.LightningModule):
             )
         stage = self.trainer.state.fn
         if stage != "predict":
+            self._check_same_settings(checkpoint["hyper_parameters"], FITTED if stage == "fit" else JUDGED)
             self._check_same_rows(content, checkpoint[DATA_KEY])
-        if stage == "fit":
-            self._check_same_settings(checkpoint["hyper_parameters"])
-        else:
+        if stage != "fit":
             self._surrogate = surrogate_of(content)
         self.strict_loading = stage == "fit"  # elsewhere nothing is trained, so there is nothing to load into
 
@@ -277,8 +291,9 @@ class SurrogateModule(pl.LightningModule):
             "or start anew in another folder"
         )
 
-    def _check_same_settings(self, given: dict[str, Any]) -> None:
-        for name in ("kind", "priors", "inducing_points"):
+    def _check_same_settings(self, given: dict[str, Any], names: tuple[str, ...]) -> None:
+        given = {"likelihood": "gaussian"} | given  # older checkpoints know no other
+        for name in names:
             if given[name] != self.hparams[name]:
                 raise InputError(
                     f"the checkpoint was trained with model.{name} = {given[name]}, not {self.hparams[name]}; give the "

@@ -29,7 +29,7 @@ from ..screening.packing import Packing, pack
 from ..screening.roles import batch_labels
 from ..screening.table import feature_frame, noise_of, target_of, wanted_kinds
 from ..surrogates.design import Design
-from ..surrogates.observe import batch_codes
+from ..surrogates.observe import batch_codes, target_scale
 from ..surrogates.packed import PackedObservations, merge_packed
 from ..surrogates.target import TargetScale
 from .admit import decided, make_folder, valid_rows
@@ -53,6 +53,8 @@ class Screen:
         split: of the rows.
         drop_invalid: leave out rows with a feature that cannot be read, and list them beside the encoded rows.
         batch: column with the batch of each row, see `read_table`.
+        robust: for a fit in which outliers count little: the scale of the target is one by medians, and no replicates
+            are merged.
     """
 
     file: str
@@ -64,6 +66,7 @@ class Screen:
     split: Split
     drop_invalid: bool = False
     batch: str | None = None
+    robust: bool = False
 
     @property
     def digest(self) -> str:
@@ -91,6 +94,7 @@ class Store:
         identity: of the training rows' content.
         design: what a row says beside its features.
         batch: N numbers of the rows' batches, NONE where unknown; None without.
+        robust: see `Screen`.
     """
 
     source: str
@@ -104,6 +108,7 @@ class Store:
     identity: str
     design: Design
     batch: Tensor | None = None
+    robust: bool = False
 
     @functools.cached_property
     def packing(self) -> Packing:
@@ -115,13 +120,16 @@ class Store:
         return (self.part == part).nonzero().squeeze(-1)
 
     def training(self) -> PackedObservations:
-        """The training rows, standardised, replicates merged."""
+        """The training rows, standardised, replicates merged unless one of them may be an outlier."""
         rows = self.members(TRAIN)
         noise = None if self.noise is None else self.noise[rows]
         packed, packing, y = self.rows[rows], self.packing, self.scale.standardise(self.y[rows])
         if self.batch is not None:
             packed = torch.cat([packed, self.batch[rows].unsqueeze(-1).view(torch.uint8)], dim=-1)
             packing = Packing((*packing.parts, ("numbers", 1)))
+        if self.robust:
+            single = {"y": y, "noise": None, "count": torch.ones_like(y), "scatter": torch.zeros_like(y)}
+            return PackedObservations(packed, packing, single)
         return merge_packed(packed, packing, y, noise)
 
 
@@ -174,6 +182,7 @@ def prepare(screen: Screen, folder: Path) -> None:
         "identity": sha.hexdigest()[:16],
         "design": Design(encoder.width, batch=screen.batch, levels=levels).to_dict(),
         "batch": batch,
+        "robust": screen.robust,
     }
     atomic_write(meta, lambda temporary: torch.save(content, temporary))
 
@@ -225,7 +234,7 @@ def _scale(screen: Screen, y: np.ndarray, part: np.ndarray, noise_known: bool) -
             f"{screen.file}: column {screen.target!r} is {own[0]:g} in every training row, so there is nothing to "
             "learn; split otherwise"
         )
-    return TargetScale.of(torch.tensor(own), transform, noise_known)
+    return target_scale(torch.tensor(own), transform, noise_known, screen.robust)
 
 
 def _parts(split: Split, source: Source, wanted: dict[str, str | None], measured: np.ndarray) -> np.ndarray:

@@ -22,13 +22,17 @@ from ..surrogates.inducing import select_inducing_points
 from ..surrogates.learned_noise import learn_noise
 from ..surrogates.love import LoveOptions, love_posterior
 from ..surrogates.observations import Observations, draw_inputs
+from ..surrogates.observe import without_extremes
 from ..surrogates.packed import PackedObservations
 from ..surrogates.recipes import Exact, Love, Recipe, Sparse
+from ..surrogates.robust import StudentSVGP
 from ..surrogates.search import find_hyperparameters
 from ..surrogates.sgpr import fit_sgpr, sgpr_posterior
 from ..surrogates.surrogate import new_gp
 from ..surrogates.svgp import SETTLED, SVGP, WARM_STEPS, HyperAdam
 from ..workers import Workers
+
+SETTLING = 3  # passes over all rows, each time that a robust trainee is judged: more gain less than they cost
 
 
 @dataclass(frozen=True)
@@ -45,7 +49,13 @@ class Options:
     fit_rows: int
     start_iterations: int
     rank: int | Literal["auto"]
+    likelihood: str
     seed: int
+
+    @property
+    def robust(self) -> bool:
+        """Whether outliers among the targets count little."""
+        return self.likelihood == "student-t"
 
     @property
     def dtype(self) -> torch.dtype:
@@ -95,7 +105,7 @@ def starting_point(
     gp, some = new_gp(encoder, options.priors, design), subset(data, options)
     start: dict[str, Any] = {"log_variance": None, "Z": None}
     if kind in ("svgp", "sgpr"):
-        find_hyperparameters(gp, some, options.start_iterations)
+        find_hyperparameters(gp, without_extremes(some) if options.robust else some, options.start_iterations)
         pool = subset(data, options, max(20 * options.inducing_points, options.fit_rows)).X
         start["Z"] = select_inducing_points(gp.kernel, pool, options.inducing_points, options.seed)
     if data.noise is not None:
@@ -129,7 +139,9 @@ class SvgpTrainee(nn.Module):
     ) -> None:
         super().__init__()
         self.data, self.options = data.in_format(options.dtype), options
-        self.model = SVGP(gp, Z, len(data), options.dtype)
+        self.model = (StudentSVGP if options.robust else SVGP)(gp, Z, len(data), options.dtype)
+        if isinstance(self.model, StudentSVGP):
+            self.model.passes = SETTLING
         self.model.Z.requires_grad_(options.learn_inducing and "smiles" not in encoder.kinds.values())
         if data.noise is not None:
             gp.likelihood.requires_grad_(False)  # sigma^2 is not used
@@ -158,7 +170,7 @@ class SvgpTrainee(nn.Module):
         return loss.detach()
 
     def settle(self) -> None:
-        """q(v) takes its optimum for all rows: one pass over them."""
+        """q(v) takes its optimum for all rows: one pass over them, some where outliers count little."""
         self.data = self.data.to(self.model.P.device)
         before, self.bound = self.bound, self.model.collapse(self.data)
         self.gain = (self.bound - before) / len(self.data)

@@ -122,6 +122,11 @@ REFUSED = {
     "unknown key in the file": ("fit", {"config": "bad.yaml"}, ["lerning_rate"]),
     "wrong type": ("fit", {"model.lr": "fast"}, ["model.lr", "fast"]),
     "no such kind": ("fit", {"model.kind": "svpg"}, ["svpg"]),
+    "robust but exact": (
+        "fit",
+        {"model.kind": "exact", "model.likelihood": "student-t"},
+        ["a robust fit is one by svgp"],
+    ),
     "no file": ("fit", {"data.file": "t.csv"}, ["t.csv: no such file", "did you mean 's.csv'"]),
     "text target": ("fit", {"data.target": "c"}, ["is the target and a feature"]),
     "target of text": (
@@ -161,6 +166,14 @@ def test_bad_input_is_one_line(case, folder, capsys):
     for word in words:
         assert word in lines[0]
     assert not (folder / "p.csv").exists()
+
+
+@pytest.mark.parametrize("name", ["RANK", "LOCAL_RANK"])  # of torchrun, and of Lightning's own processes
+def test_what_all_processes_meet_is_said_by_the_first(name, monkeypatch, capsys):
+    for rank, lines in (("0", 1), ("1", 0)):
+        monkeypatch.setenv(name, rank)
+        assert main(["report", "--run", "runs/b"]) == 2
+        assert len(capsys.readouterr().err.splitlines()) == lines
 
 
 def test_other_commands_do_not_wait_for_lightning():

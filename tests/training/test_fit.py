@@ -11,6 +11,7 @@ from scipy.stats import spearmanr
 import beebo_scale as bs
 from beebo_scale.errors import InputError
 from beebo_scale.surrogates import surrogate as files
+from beebo_scale.surrogates.predictive import PREDICTIVE
 from beebo_scale.training.splits import TRAIN, VALIDATION
 from tests.training.runs import KINDS, data, module, screen, trainer
 
@@ -124,6 +125,43 @@ def test_known_noise_is_used_and_learned(tmp_path):
         assert surrogate.data.noise is not None
         assert surrogate.summary()["noise_std"] == pytest.approx(0.0275**0.5, rel=0.1)
         assert float(job.logged_metrics["val_rmse"]) < 0.25
+
+
+def test_outliers_count_little_where_the_likelihood_is_robust(tmp_path):
+    far = np.where(np.random.default_rng(1).random(240) < 0.08, 3.0, 0.0)
+    file = screen(tmp_path / "s.csv")
+    frame = pd.read_csv(file)
+    truth = np.sin(frame["x"]) + frame["z"] ** 2 + (frame["c"] == "b")
+    pd.concat([frame.assign(y=frame["y"] + far), frame.iloc[:5]]).to_csv(file, index=False)
+    rmse = {}
+    for likelihood in ("gaussian", "student-t"):
+        source, job = data(file), trainer(tmp_path / likelihood, 12)
+        job.fit(module(likelihood=likelihood), datamodule=source)
+        surrogate = bs.load_surrogate(tmp_path / likelihood / "last.ckpt")
+        rmse[likelihood] = np.sqrt(np.mean((surrogate.predict(bs.read_table(file, "y", KINDS))[0][:240] - truth) ** 2))
+    assert rmse["student-t"] < 0.5 * rmse["gaussian"]
+    assert surrogate.likelihood == "student-t"
+    assert len(source.training) == len(source.store.members(TRAIN))  # replicates stay apart
+    held_out = source.store.members(VALIDATION)
+    X = source.store.packing.unpack(source.store.rows[held_out])
+    with torch.no_grad():
+        mean, variance = surrogate.posterior().mean_and_variance(X)
+    z = surrogate.scale.standardise(source.store.y[held_out])
+    density, error = PREDICTIVE["student-t"](z, mean, variance, surrogate.posterior().noise(X))
+    assert float(job.logged_metrics["val_nlpd"]) == pytest.approx(-float(density.mean()), rel=1e-5)
+    assert float(job.logged_metrics["val_coverage95"]) == pytest.approx(float((error.abs() < 1.96).double().mean()))
+    with pytest.raises(InputError, match=r"model\.likelihood = student-t, not gaussian"):
+        trainer(tmp_path, 1).validate(
+            module(), datamodule=data(file), ckpt_path=str(tmp_path / "student-t" / "last.ckpt")
+        )
+
+
+def test_a_robust_likelihood_learns_the_noise_of_svgp(tmp_path):
+    with pytest.raises(InputError, match="a robust fit is one by svgp, not by exact"):
+        module("exact", likelihood="student-t")
+    file = screen(tmp_path / "s.csv", var=0.1)
+    with pytest.raises(InputError, match=r"leave data\.noise_variance out"):
+        trainer(tmp_path, 1).fit(module(likelihood="student-t"), datamodule=data(file, noise_variance="var"))
 
 
 def test_molecules_are_learned_by_minibatches(tmp_path):
