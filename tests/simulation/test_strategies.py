@@ -234,7 +234,7 @@ def test_the_last_round_may_have_another_kappa():
 @pytest.mark.parametrize("temperature", [0.0, 0.5])
 def test_without_temperature_every_energy_is_the_mean(temperature):
     state = state_of(functions.TestFunction("ackley", 2), count=6, q=4)
-    quick = bs.BoxSearch(restarts=1)
+    quick = bs.BoxSearch(restarts=1, steps=5, polish=0)
     mean, soft = (Beebo(SHORT, Steps((temperature,)), energy, quick) for energy in (MeanEnergy(), SoftmaxEnergy()))
     surrogate = mean.fit(state)
     same = mean.choose(state, surrogate) == soft.choose(state, surrogate)
