@@ -24,12 +24,12 @@ from ..surrogates import Surrogate, fit, load_surrogate
 from ..surrogates.far_out import far_out
 from .books import INITIAL, Books, columns
 from .choose import choose_batch
-from .desk import Tally
 from .folder import Folder, write_text
 from .record import enter, give_up
 from .results import Results
 from .settings import Settings
 from .status import Status, status_of
+from .tally import Tally
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from .books import Books, Key
-from .desk import Desk, Tally
+from .desk import Desk
 from .results import Result, Results
+from .tally import Tally
 
 
 def enter(books: Books, results: Results, extra: bool = False, replicate: bool = False) -> tuple[Books, Tally]:

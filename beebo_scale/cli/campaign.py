@@ -10,8 +10,8 @@ from jsonargparse import ArgumentParser, Namespace
 from .. import temperature as schedules
 from ..campaign import Campaign, Settings
 from ..campaign.books import Books
-from ..campaign.desk import Tally
 from ..campaign.status import Round, Status
+from ..campaign.tally import Tally
 from ..errors import InputError
 from ..screening import Layout, Table, check_names, read_table
 from ..screening.invalid import dropped_path, told
