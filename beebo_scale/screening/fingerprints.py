@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 RADIUS = 2
 BITS = 2048
+MOST = 15  # a count that four bits hold; only long chains have more of anything
 
 
 def rdkit_chem() -> Any:
@@ -62,17 +63,21 @@ def check_molecules(text: pd.Series, place: Place) -> None:
     _of_each(text, place, lambda molecule: None)
 
 
-def packed_fingerprints(text: pd.Series, place: Place, radius: int = RADIUS, bits: int = BITS) -> np.ndarray:
-    """Morgan fingerprints, eight bits to a byte, the first the lowest.
+def packed_fingerprints(
+    text: pd.Series, place: Place, radius: int = RADIUS, bits: int = BITS, counts: bool = True
+) -> np.ndarray:
+    """Morgan fingerprints: how often each environment of an atom occurs, or whether it does.
 
     Args:
         text: n SMILES.
         place: where they stand.
         radius: bonds from an atom that its environment reaches.
         bits: length of the fingerprint, a multiple of 8.
+        counts: numbers up to 15, two to a byte, the first in the lower half; False: bits, eight to a byte, the first
+            the lowest.
 
     Returns:
-        n x (bits / 8) uint8.
+        n x (bits / 2 or bits / 8) uint8.
 
     Raises:
         InputError: a text is no molecule, or RDKit is not installed.
@@ -81,9 +86,17 @@ def packed_fingerprints(text: pd.Series, place: Place, radius: int = RADIUS, bit
     from rdkit.Chem.rdFingerprintGenerator import GetMorganGenerator
     from rdkit.DataStructs import BitVectToBinaryText
 
-    fingerprint = GetMorganGenerator(radius=radius, fpSize=bits).GetFingerprint
-    packed = b"".join(_of_each(text, place, lambda molecule: BitVectToBinaryText(fingerprint(molecule))))
-    return np.frombuffer(packed, dtype=np.uint8).reshape(len(text), bits // 8)
+    generator = GetMorganGenerator(radius=radius, fpSize=bits)
+
+    def of_counts(molecule: Any) -> bytes:
+        found = np.minimum(generator.GetCountFingerprintAsNumPy(molecule), MOST).astype(np.uint8)
+        return (found[0::2] | found[1::2] << 4).tobytes()
+
+    def of_bits(molecule: Any) -> bytes:
+        return bytes(BitVectToBinaryText(generator.GetFingerprint(molecule)))
+
+    packed = b"".join(_of_each(text, place, of_counts if counts else of_bits))
+    return np.frombuffer(packed, dtype=np.uint8).reshape(len(text), bits // (2 if counts else 8))
 
 
 def scaffolds(text: pd.Series, place: Place) -> np.ndarray:

@@ -23,15 +23,24 @@ def table(**columns):
     return bs.read_table(frame, "y", {"m": "smiles", **kinds})
 
 
-def test_bits_are_rdkits_own():
+def test_counts_and_bits_are_rdkits_own():
     from rdkit import Chem
     from rdkit.Chem.rdFingerprintGenerator import GetMorganGenerator
 
     generator = GetMorganGenerator(radius=2, fpSize=2048)
-    expected = np.array([generator.GetFingerprintAsNumPy(Chem.MolFromSmiles(s)) for s in SMILES])
+    molecules = [Chem.MolFromSmiles(s) for s in SMILES]
+    counts = np.array([generator.GetCountFingerprintAsNumPy(m) for m in molecules])
     X = Encoder.from_table(table()).encode(table())
     assert X.dtype == torch.float64
-    np.testing.assert_array_equal(X.numpy(), expected)
+    assert counts.max() > 1
+    np.testing.assert_array_equal(X.numpy(), counts)
+    bits = Encoder((FingerprintColumn("m", counts=False),)).encode(table())
+    np.testing.assert_array_equal(bits.numpy(), np.array([generator.GetFingerprintAsNumPy(m) for m in molecules]))
+
+
+def test_a_count_beyond_half_a_byte_is_the_largest():
+    X = Encoder.from_table(table()).encode(bs.read_library(pd.DataFrame({"m": ["C" * 40]}), {"m": "smiles"}))
+    assert float(X.max()) == 15.0
 
 
 def test_two_ways_to_write_a_molecule_are_one_input():
@@ -71,16 +80,21 @@ def test_a_fingerprint_column_survives_a_file_and_cannot_be_decoded():
     encoder = Encoder.from_table(table())
     assert Encoder.from_dict(encoder.to_dict()) == encoder
     assert encoder.columns == (FingerprintColumn("m"),)
+    earlier = encoder.to_dict()
+    del earlier["columns"][0]["counts"]  # a file of an earlier version holds bits
+    assert Encoder.from_dict(earlier).columns == (FingerprintColumn("m", counts=False),)
     with pytest.raises(InputError, match="no molecule can be read off one: give a library"):
         encoder.decode(torch.zeros(1, 2048))
 
 
-def test_packed_rows_are_the_encoded_ones():
+@pytest.mark.parametrize("counts", [True, False])
+def test_packed_rows_are_the_encoded_ones(counts):
     mixed = table(x=np.linspace(-3, 5, len(SMILES)), v=["ACD", "CDA"] * 3 + ["DDD"])
     encoder = Encoder.from_table(mixed)
+    encoder = Encoder((FingerprintColumn("m", counts=counts), *encoder.columns[1:]))
     packing = Packing.of(encoder)
     rows = torch.from_numpy(pack(encoder, mixed, np.arange(1, len(mixed) + 1)))
-    assert packing.size == 256 + 8 + 3
+    assert packing.size == (1024 if counts else 256) + 8 + 3
     assert rows.shape == (len(mixed), packing.size)
     X = encoder.encode(mixed)
     assert torch.equal(packing.unpack(rows), X)
