@@ -177,7 +177,7 @@ def test_molecules_are_learned_by_minibatches(tmp_path):
     Z = surrogate.recipe.Z
     measured = surrogate.encoder.encode(bs.read_library(frame[["m"]], {"m": "smiles"})).to(Z)
     assert bool((Z.unsqueeze(1) == measured).all(-1).any(-1).all())  # inducing points stay molecules
-    assert surrogate.data.rows.shape[1] == 256
+    assert surrogate.data.rows.shape[1] == 1024  # bytes
 
 
 def refuse(tmp_path, words, change, stage="fit", **settings):
