@@ -25,11 +25,12 @@ import torch
 from botorch.test_functions import Branin
 
 import beebo_scale as bs
+from beebo_scale.simulation import branin
 
 HERE = Path(__file__).parent
-OPTIMA = np.array([[9.42478, 2.475], [-np.pi, 12.275], [np.pi, 2.275]])
+OPTIMA = np.vstack([branin.QUIET, branin.NOISY])
 BOUNDS = {"x1": (-5.0, 10.0), "x2": (0.0, 15.0)}
-SIGMA2_MAX, SIGMA2_CONSTANT = 100.0, 77.5
+SIGMA2_CONSTANT = 77.5
 Q, ROUNDS = 10, 10
 
 
@@ -60,7 +61,7 @@ def noise_variance(X: np.ndarray, decay: float | None) -> np.ndarray:
     """Variance of a measurement at each point, n."""
     if decay is None:
         return np.full(len(X), SIGMA2_CONSTANT)
-    return SIGMA2_MAX * np.exp(-decay * distances(X)[:, 1:].min(axis=1))
+    return branin.noise_variance(X, decay)
 
 
 def measure(X: np.ndarray, decay: float | None, generator: np.random.Generator) -> pd.DataFrame:

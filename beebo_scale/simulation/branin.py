@@ -37,7 +37,7 @@ def branin_noise() -> Problem:
     return replace(branin(), variance=noise_variance)
 
 
-def noise_variance(X: Array) -> Array:
-    """sigma^2(x) = 100 exp(-0.05 min(|x - x*_2|, |x - x*_3|)), x*_2 and x*_3 the noisy optima, n x 2 -> n."""
+def noise_variance(X: Array, decay: float = DECAY) -> Array:
+    """sigma^2(x) = 100 exp(-decay min(|x - x*_2|, |x - x*_3|)), x*_2 and x*_3 the noisy optima, n x 2 -> n."""
     away = np.linalg.norm(X[:, None] - NOISY, axis=-1).min(axis=-1)
-    return LOUDEST * np.exp(-DECAY * away)
+    return LOUDEST * np.exp(-decay * away)

@@ -15,7 +15,6 @@ from typing import Any
 import torch
 from botorch.acquisition import AcquisitionFunction, LogExpectedImprovement, UpperConfidenceBound
 from botorch.exceptions.warnings import BotorchWarning
-from botorch.models.model import Model
 from botorch.optim import optimize_acqf
 from botorch.posteriors import GPyTorchPosterior
 from botorch.utils.sampling import manual_seed
@@ -27,6 +26,7 @@ from ..errors import InputError
 from ..posterior import Posterior
 from ..proposal.starts import restart_seeds
 from ..surrogates import Surrogate
+from .monte_carlo import PosteriorModel
 from .strategies import Learned, check_kappa, cube_of, kappa_of
 from .world import CHUNK, Points, State
 
@@ -148,19 +148,8 @@ class BatchUpperConfidence(Sequential):
         return lambda filling: UpperConfidenceBound(MarginalModel(filling.now), beta=kappa)
 
 
-class MarginalModel(Model):
+class MarginalModel(PosteriorModel):
     """Our posterior as a botorch model that knows each point for itself, which is all that a single point needs."""
-
-    num_outputs = 1
-
-    def __init__(self, posterior: Posterior) -> None:
-        super().__init__()
-        self.of = posterior
-
-    @property
-    def batch_shape(self) -> torch.Size:
-        """One model."""
-        return torch.Size()
 
     def posterior(self, X: Tensor, *args: Any, **kwargs: Any) -> GPyTorchPosterior:
         """The noise-free target at ... q x d points, as if these had nothing in common."""
