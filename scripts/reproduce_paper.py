@@ -53,15 +53,17 @@ class Setting:
         q: batch size.
         rounds: batches that are chosen.
         priors: of the hyperparameters.
+        transform: of the target.
         iterations: of a fit, at most.
         restarts: batches that move, of those methods that move whole batches.
-        search_start: where those of BEEBO start.
+        search_start: where those of BEEBO start; a round that exploits starts greedily.
     """
 
     start: int
     q: int
     rounds: int
     priors: str
+    transform: str
     iterations: int
     restarts: int
     search_start: str
@@ -81,7 +83,7 @@ class Case:
         """The closed loop, in a folder with the name of the case."""
         tempered = self.temperature if self.temperature is not None else 0.0
         options = Options(
-            Fitting(priors=setting.priors, iterations=setting.iterations),
+            Fitting(priors=setting.priors, transform=setting.transform, iterations=setting.iterations),
             ExploitLast(Constant(tempered)),
             kappa=(2.0 * tempered) ** 2,
             search=BoxSearch(setting.restarts, start=setting.search_start),  # type: ignore[arg-type]
