@@ -31,7 +31,7 @@ was {theirs}; ours is {ours} (root mean squares over problems and methods with T
 **What is the same.** Functions, starting points (seeds 0 to 4 have the very points of the published replicates),
 rounds, batch size, T' and kappa, the last round with T' = 0 (mean energy) or kappa = 0, Matern-5/2 with the paper's
 priors where it says so above. **What differs.** Fits start from the hyperparameters of the round before and take at
-most {iterations} iterations; the paper's start afresh and run to the end. BEEBO starts from {restarts} {start} batches
+most {iterations} iterations; the paper's start afresh and run to the end. BEEBO starts from {restarts} {start} batch(es)
 and climbs by L-BFGS-B, the paper's from 10 of 100 Sobol batches and by Adam; in the last round ours starts from the
 best posterior mean. q-UCB and q-LogEI average 128 samples, not 1,024. Regret is divided by its
 expectation at random, not by that of one random batch a seed. Thompson sampling draws scrambled Sobol points: the

@@ -20,6 +20,8 @@ from .space import Space
 Start = Literal["greedy", "sobol"]
 EXCHANGES = 4  # rounds of single moves, at most
 LEAST = {"restarts": 1, "steps": 0, "refresh": 1, "polish": 0, "chunk": 1, "block": 1, "block_steps": 0, "sweeps": 0}
+SLOPE, RISE = 1e-10, 1e-12  # L-BFGS-B stops below this slope, or a rise of this part of the value: far from all rows in
+# many dimensions correlations are 1e-7, and so are slopes, that lead to where the best points lie all the same
 
 
 @dataclass(frozen=True)
@@ -147,7 +149,7 @@ def polish(acqf: BatchedEnergyEntropy, X: Tensor, space: Space, iterations: int)
         jac=True,
         method="L-BFGS-B",
         bounds=[(0, 1)] * len(first),
-        options={"maxiter": iterations},
+        options={"maxiter": iterations, "gtol": SLOPE, "ftol": RISE},
     )
     return batch(np.clip(found.x, 0.0, 1.0))
 

@@ -19,12 +19,13 @@ from torch import Tensor
 
 from ..errors import InputError
 from ..posterior import Posterior
+from ..proposal.climb import RISE, SLOPE
 from ..surrogates import Surrogate
 from .strategies import Learned, check_kappa, cube_of, kappa_of
 from .world import Points, State
 
 SAMPLES = 128  # of the batch's values
-ITERATIONS = 200  # of L-BFGS-B, at most
+LIMITS = {"maxiter": 200, "gtol": SLOPE, "ftol": RISE, "init_batch_limit": 16}  # those of BEEBO's search
 
 
 @dataclass(frozen=True)
@@ -60,7 +61,7 @@ class MonteCarlo(Learned):
             q=state.q,
             num_restarts=self.restarts,
             raw_samples=max(self.raw_samples, self.restarts),
-            options={"maxiter": ITERATIONS, "init_batch_limit": 16, "batch_limit": self.restarts, "seed": state.seed},
+            options={**LIMITS, "batch_limit": self.restarts, "seed": state.seed},
         )
         return state.world.chosen(settings.frame(X))
 
