@@ -26,6 +26,7 @@ from paper_page import page
 from beebo_scale.errors import InputError
 from beebo_scale.progress import track
 from beebo_scale.proposal import BoxSearch
+from beebo_scale.proposal.climb import STARTS
 from beebo_scale.proposal.job import Stopped, stopping_on_sigterm
 from beebo_scale.simulation import Fitting, Options
 from beebo_scale.simulation.loop import Plan, Run, read_run
@@ -33,6 +34,7 @@ from beebo_scale.simulation.processes import run_all
 from beebo_scale.simulation.published import TABLES, published
 from beebo_scale.simulation.results import judge
 from beebo_scale.simulation.simulate import MAKERS
+from beebo_scale.surrogates.kernels import PRIORS
 from beebo_scale.temperature import Constant, ExploitLast
 
 ROOT = Path(__file__).parents[1]
@@ -195,9 +197,9 @@ def parse(argv: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--methods", nargs="+", choices=METHODS, metavar="NAME")
     parser.add_argument("--temperatures", nargs="+", type=float)
     parser.add_argument("--seeds", type=int)
-    parser.add_argument("--priors", choices=("paper", "botorch"))
+    parser.add_argument("--priors", choices=PRIORS)
     parser.add_argument("--restarts", type=int)
-    parser.add_argument("--search-start", choices=("greedy", "sobol"))
+    parser.add_argument("--search-start", choices=STARTS)
     parser.add_argument("--processes", type=int, default=1)
     parser.add_argument("--work", type=Path, help="folder of all runs")
     parser.add_argument("--results", type=Path, help="folder of lines, page and pictures")

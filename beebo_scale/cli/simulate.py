@@ -11,6 +11,7 @@ from jsonargparse import ArgumentParser, Namespace
 
 from ..errors import InputError
 from ..proposal import BoxSearch
+from ..proposal.climb import STARTS
 from ..proposal.job import Stopped, stopping_on_sigterm
 from ..simulation import (
     FUNCTION_STRATEGIES,
@@ -81,7 +82,7 @@ def build_parser() -> ArgumentParser:
     add("--risk", type=number, default=Options.risk, help="of rahbo: what a unit of variance costs")
     add("--restarts", type=whole_number, default=BoxSearch.restarts, help="batches that move side by side in a cube")
     add("--steps", type=whole_number, default=BoxSearch.steps, help="steps that they move")
-    add("--search-start", choices=("greedy", "sobol"), default=BoxSearch.start, help="where they start")
+    add("--search-start", choices=STARTS, default=BoxSearch.start, help="where they start")
     add = parser.add_argument_group("the job").add_argument
     add("--run-dir", type=str, required=True, help="folder of all runs; the same command goes on with what is there")
     add("--processes", type=whole_number, default=1, help="runs that go on at a time")

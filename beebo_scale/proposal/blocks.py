@@ -87,7 +87,7 @@ def _new_block(
     def work(numbers: Sequence[int]) -> Iterable[tuple[int, Tensor]]:
         for number in numbers:
             if rows.start == 0:
-                X = draw_start(acqf, space, count, search.start == "greedy", seed)
+                X = draw_start(acqf, space, count, search.start, seed)
                 X, _ = ascend(acqf, X[None], space, search)
             else:
                 generator = torch.Generator().manual_seed(seed)

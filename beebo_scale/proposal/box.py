@@ -1,9 +1,9 @@
 r"""Choice of a batch from a box: all q points of each restart move together, by gradient and by exact single moves.
 
-Restarts start either from greedy batches over Sobol points and perturbed incumbents (one such start beats ten random
-ones) or from plain Sobol points, as botorch and the paper's protocol do. Whole numbers are relaxed, rounded and
-improved one by one, as labels are. Each restart has its own seed, and restarts are dealt out in chunks of a fixed size:
-any number of workers finds the same batch, bit for bit.
+Restarts start from greedy batches over Sobol points and perturbed incumbents (one such start reaches a higher value
+than ten random ones), from plain Sobol points, as botorch and the paper's protocol do, or from some of both. Whole
+numbers are relaxed, rounded and improved one by one, as labels are. Each restart has its own seed, and restarts are
+dealt out in chunks of a fixed size: any number of workers finds the same batch, bit for bit.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def _optimize_jointly(
 
     def work(numbers: Sequence[int]) -> Iterable[tuple[int, dict[str, Tensor]]]:
         for number in numbers:
-            X = torch.stack([draw_start(acqf, space, q, search.start == "greedy", s) for s in chunks[number]])
+            X = torch.stack([draw_start(acqf, space, q, search.start, s) for s in chunks[number]])
             X, value = ascend(acqf, X, space, search)
             yield number, {"X": X.cpu(), "value": value.cpu()}
 

@@ -17,7 +17,8 @@ from ..progress import track
 from .mixed import sweep
 from .space import Space
 
-Start = Literal["greedy", "sobol"]
+Start = Literal["greedy", "sobol", "mixed"]
+STARTS: tuple[Start, ...] = ("greedy", "sobol", "mixed")
 EXCHANGES = 4  # rounds of single moves, at most
 LEAST = {"restarts": 1, "steps": 0, "refresh": 1, "polish": 0, "chunk": 1, "block": 1, "block_steps": 0, "sweeps": 0}
 SLOPE, RISE = 1e-10, 1e-12  # L-BFGS-B stops below this slope, or a rise of this part of the value: far from all rows in
@@ -32,7 +33,8 @@ class BoxSearch:
         restarts: number of batches that are moved, each from a start of its own.
         steps: steps of Adam; none where L-BFGS-B can do all.
         learning_rate: first step of Adam, as a part of the box; it falls to zero on a cosine.
-        start: "greedy" or "sobol".
+        start: "greedy" (a greedy batch over many points), "sobol" (points spread over the box, as in the paper) or
+            "mixed" (half of these, half the best points measured with a small change).
         refresh: steps after which an approximate posterior is made exact at the batches as they are then.
         polish: iterations of L-BFGS-B; as many more steps of Adam where it cannot serve, as there are
             inequalities or the posterior is approximate.
@@ -59,8 +61,8 @@ class BoxSearch:
                 raise InputError(f"{name} = {getattr(self, name)}: give {least} or more")
         if not 0.0 < self.learning_rate < math.inf:
             raise InputError(f"learning_rate = {self.learning_rate}: give a number above zero")
-        if self.start not in ("greedy", "sobol"):
-            raise InputError(f"start = {self.start!r}: give 'greedy' or 'sobol'")
+        if self.start not in STARTS:
+            raise InputError(f"start = {self.start!r}: give one of {', '.join(STARTS)}")
 
 
 def climb(

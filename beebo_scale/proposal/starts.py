@@ -7,7 +7,7 @@ from torch import Tensor
 
 from ..acquisition import BatchedEnergyEntropy
 from ..posterior import Posterior
-from .climb import polish
+from .climb import Start, polish
 from .eager import greedy_eagerly
 from .pool import score
 from .space import Space
@@ -23,13 +23,21 @@ def restart_seeds(seed: int, count: int) -> list[int]:
     return [int(torch.randint(2**62, (1,), generator=generator)) for _ in range(count)]
 
 
-def draw_start(acqf: BatchedEnergyEntropy, space: Space, q: int, greedy_start: bool, seed: int) -> Tensor:
-    """The starting batch of one restart, q x d: greedy over many points, or plain points of the space."""
+def draw_start(acqf: BatchedEnergyEntropy, space: Space, q: int, start: Start, seed: int) -> Tensor:
+    """The starting batch of one restart, q x d: greedy over many points, plain points of the space, or mixed.
+
+    Half of a mixed batch are the best points with a small change: rows that lie close together are all that tells
+    lengthscales of many inputs.
+    """
     generator = torch.Generator().manual_seed(seed)
-    if greedy_start:
+    if start == "greedy":
         return _greedy_start(acqf, space, q, generator)
     like = space.sample(1, generator)[0] if space.shared else None
-    return space.sample(q, generator, like)
+    X = space.sample(q, generator, like)
+    if start == "mixed" and space.count > q:
+        near = perturbed(incumbents(acqf.posterior, acqf.sign).to(space.bounds), space, q // 2, generator, like)
+        X[: len(near)] = near
+    return X
 
 
 def _greedy_start(acqf: BatchedEnergyEntropy, space: Space, q: int, generator: torch.Generator) -> Tensor:
@@ -95,10 +103,15 @@ def candidates(
         same = X if like is None else X[((X - like).abs() < 1e-9)[:, space.tied].all(-1)]
         return same if len(same) else space.sample(1, generator, like)
     near = count // 4
+    best = incumbents(posterior, sign).to(space.bounds)
+    return torch.cat([space.sample(count - near, generator, like), perturbed(best, space, near, generator, like)])
+
+
+def incumbents(posterior: Posterior, sign: float) -> Tensor:
+    """The tenth of the centers with the best posterior means, best first, n x d."""
     with torch.no_grad():
         order = (sign * posterior.mean(posterior.points)).argsort(descending=True, stable=True)
-    best = posterior.points[order[: max(1, len(order) // 10)]].to(space.bounds)
-    return torch.cat([space.sample(count - near, generator, like), perturbed(best, space, near, generator, like)])
+    return posterior.points[order[: max(1, len(order) // 10)]]
 
 
 def perturbed(

@@ -18,7 +18,7 @@ from .design import Design
 from .exact import BLOCK
 from .gp import FitReport, GaussianProcess
 from .inducing import select_inducing_points
-from .kernels import PRIORS
+from .kernels import PRIORS, bound_lengthscales
 from .learned_noise import learn_noise
 from .love import LoveOptions, love_posterior
 from .observations import Observations, draw_inputs
@@ -93,7 +93,8 @@ def fit(
             be factored in half an hour, see `choose_kind`.
         transform: of the target, "none", "sqrt", "log" or "rank"; "auto" looks at its distribution (see `TargetScale`),
             "held-out" tries all on held-out rows (see `choose_transform`).
-        priors: of the hyperparameters, "botorch" (today's defaults) or "paper" (those of the BEEBO paper).
+        priors: of the hyperparameters, "botorch" (today's defaults), "paper" (those of the BEEBO paper) or "search"
+            (those of the paper with a lower bound on the lengthscales, for closed loops over a box).
         warm_start: an earlier surrogate over the same columns, whose hyperparameters the fit starts from.
         maxiter: limit of L-BFGS iterations; 0 keeps the hyperparameters of the warm start (SVGP trains on).
         fit_rows: at most so many distinct inputs, those of random measurements, are used for the hyperparameters
@@ -126,6 +127,9 @@ def fit(
     some = (without_extremes(data) if robust else data).take(draw_inputs(data.count, fit_rows, generator))
     with track(None, "fitting the surrogate") as bar:
         fresh = None if warm_start is None else new_gp(encoder, priors, design)
+        if priors == "search":
+            for each in (gp, fresh) if fresh is not None else (gp,):
+                bound_lengthscales(each.kernel, len(some))
         report = find_hyperparameters(gp, some, maxiter, bar.update, fresh)
         log_variance = None
         if data.noise is not None:

@@ -32,7 +32,7 @@ class GaussianProcess(Module):
 
     Args:
         kernel: k.
-        priors: "botorch" or "paper": which prior the noise gets.
+        priors: one of `kernels.PRIORS`: which prior the noise gets.
         tasks: number of tasks, each with a noise of its own.
         task_column: where the task (0, 1, ...) stands in the inputs, None if there are none.
     """

@@ -50,7 +50,7 @@ class Surrogate:
         target: name of the measured column, or the weighted sum of several in words.
         encoder: rows of a table to the inputs of the kernel.
         scale: target to standardised units; the weighted sum of several is in these already.
-        priors: "botorch" or "paper".
+        priors: one of `kernels.PRIORS`.
         gp: kernel, mean and noise with fitted hyperparameters.
         data: the measured rows, encoded, standardised, replicates merged; columns of the design follow the features.
         report: how the fit went.

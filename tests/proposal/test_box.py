@@ -9,9 +9,9 @@ from botorch.test_functions import Hartmann
 from beebo_scale import BatchedEnergyEntropy, BoxSearch, SoftmaxEnergy
 from beebo_scale.errors import InputError
 from beebo_scale.proposal.box import optimize_box
-from beebo_scale.proposal.climb import ascend, climb, polish
+from beebo_scale.proposal.climb import STARTS, ascend, climb, polish
 from beebo_scale.proposal.space import Space
-from beebo_scale.proposal.starts import candidates, draw_start, perturbed, restart_seeds
+from beebo_scale.proposal.starts import candidates, draw_start, incumbents, perturbed, restart_seeds
 from beebo_scale.proposal.work import Crew
 from beebo_scale.roots import CholeskyRoot
 from tests.helpers import close, exact_toy, uniform
@@ -84,16 +84,27 @@ def test_candidates_gather_at_the_best_measured_points(sign):
     assert sign * float(near.mean()) > sign * float(spread.mean())
 
 
-@pytest.mark.parametrize("greedy", [True, False])
-def test_starts_are_drawn_restart_by_restart(greedy):
+@pytest.mark.parametrize("start", STARTS)
+def test_starts_are_drawn_restart_by_restart(start):
     acqf = acquisition()
     seeds = restart_seeds(3, 3)
     assert restart_seeds(3, 2) == seeds[:2]
-    starts = [draw_start(acqf, SPACE, 4, greedy, seed) for seed in seeds]
-    assert torch.equal(draw_start(acqf, SPACE, 4, greedy, seeds[1]), starts[1])
+    starts = [draw_start(acqf, SPACE, 4, start, seed) for seed in seeds]
+    assert torch.equal(draw_start(acqf, SPACE, 4, start, seeds[1]), starts[1])
     assert starts[0].shape == (4, 3)
     assert inside(torch.stack(starts), BOX)
     assert not torch.equal(starts[0], starts[1])
+
+
+def test_half_of_a_mixed_start_lies_near_the_best_centers():
+    acqf = acquisition()
+    seed = restart_seeds(3, 1)[0]
+    mixed, plain = (draw_start(acqf, SPACE, 40, start, seed) for start in ("mixed", "sobol"))
+    assert torch.equal(mixed[20:], plain[20:])
+    best = incumbents(acqf.posterior, acqf.sign)
+    assert len(best) == max(1, len(acqf.posterior.points) // 10)
+    distance = torch.cdist(SPACE.unit(mixed), SPACE.unit(best)).min(-1).values
+    assert distance[:20].median() < 0.5 * distance[20:].median()
 
 
 # --- climbing --------------------------------------------------------------------------------------------
@@ -244,7 +255,7 @@ def test_an_energy_that_does_not_add_up_moves_all_points_as_one(monkeypatch):
         ({"chunk": 0}, "chunk = 0"),
         ({"learning_rate": 0.0}, "learning_rate = 0.0"),
         ({"learning_rate": float("nan")}, "learning_rate = nan"),
-        ({"start": "random"}, "start = 'random': give 'greedy' or 'sobol'"),
+        ({"start": "random"}, "start = 'random': give one of greedy, sobol, mixed"),
     ],
 )
 def test_a_search_is_checked_when_made(wrong, said):

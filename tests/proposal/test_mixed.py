@@ -127,5 +127,5 @@ def test_every_batch_keeps_every_condition_and_is_no_worse_than_its_start(drawn)
     assert_inside(space, X)
     assert (X[:, space.tied] == X[:1, space.tied]).all() or not space.shared
     close(acqf(X), torch.tensor([value], dtype=torch.float64))
-    start = draw_start(acqf, space, 3, True, restart_seeds(0, 1)[0])
+    start = draw_start(acqf, space, 3, "greedy", restart_seeds(0, 1)[0])
     assert value >= float(acqf(start)) - 1e-9

@@ -204,6 +204,28 @@ def test_no_iterations_keep_the_hyperparameters_of_the_warm_start(kind, mixed):
         assert torch.equal(p, q)
 
 
+def test_priors_of_a_search_bound_the_lengthscales_of_every_fit(tmp_path):
+    U = np.random.default_rng(0).random((60, 4))
+    y = np.cos(80 * U[:, 0]) + 0.1 * U.sum(1)  # as rough as noise: a likelihood takes it for signal along one input
+    features = {name: "continuous" for name in "abcd"}
+    shortest = {}
+    before = None
+    for n in (30, 60):
+        rows = table(pd.DataFrame(U[:n], columns=list("abcd")), y[:n], features)
+        plain, bounded = (
+            bs.fit(rows, priors=priors, warm_start=before if priors == "search" else None)
+            for priors in ("paper", "search")
+        )
+        shortest[n] = 0.25 * n ** (-1 / 4)
+        assert float(bounded.posterior().kernel.lengthscales.min()) >= shortest[n]
+        before = bounded
+    assert float(plain.posterior().kernel.lengthscales.min()) < 0.5 * shortest[60]
+    bounded.save(tmp_path / "s.pt")
+    assert torch.equal(
+        bs.load_surrogate(tmp_path / "s.pt").posterior().kernel.lengthscales, bounded.posterior().kernel.lengthscales
+    )
+
+
 def test_warm_start_with_new_levels_and_ranges(mixed):
     frame, effects, error = screen(30, seed=8)
     frame = frame.assign(label="new", x=frame["x"] * 10)

@@ -12,6 +12,7 @@ from beebo_scale.posterior import gram
 from beebo_scale.surrogates.kernels import (
     ExchangeKernel,
     TanimotoKernel,
+    bound_lengthscales,
     continuous_kernel,
     exchange_kernel,
     icm_kernel,
@@ -264,11 +265,27 @@ def test_priors(priors, scaled):
     close(kernel(X, diag=True), expected)
 
 
+def test_lengthscales_far_below_the_distance_of_neighbours_are_raised():
+    kernel, *_ = screen_kernel_of_a_mix("search")
+    matern = next(part for part in kernel.modules() if isinstance(part, MaternKernel))
+    shortest = 0.25 * 100 ** (-1 / matern.ard_num_dims)
+    matern.lengthscale = torch.full((1, matern.ard_num_dims), 3.0).index_fill(1, torch.tensor([0]), 0.2 * shortest)
+    bound_lengthscales(kernel, 100)
+    found = matern.lengthscale.detach().squeeze(0)
+    close(found[0], torch.tensor(1.001 * shortest, dtype=torch.float64))
+    close(found[1:], torch.full_like(found[1:], 3.0))
+    matern.raw_lengthscale.data.fill_(-1e3)  # wherever a fit goes
+    assert float(matern.lengthscale.detach().min()) >= shortest
+    bound_lengthscales(kernel, 10**6)  # more rows, closer neighbours
+    matern.raw_lengthscale.data.fill_(-1e3)
+    close(matern.lengthscale.detach(), torch.full_like(matern.lengthscale, 0.25 * 10 ** (-6 / matern.ard_num_dims)))
+
+
 def test_a_single_factor_is_no_product():
     kernel = screen_kernel({"v": "protein"}, {"v": slice(0, 4)})
     assert isinstance(kernel, SubstitutionKernel)
     assert kernel.ard_num_dims == 4
-    with pytest.raises(ValueError, match="priors are botorch or paper, got 'flat'"):
+    with pytest.raises(ValueError, match="priors are botorch, paper, search, got 'flat'"):
         screen_kernel({"v": "protein"}, {"v": slice(0, 4)}, "flat")
 
 
