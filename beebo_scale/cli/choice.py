@@ -10,6 +10,7 @@ from jsonargparse import ArgumentParser, Namespace
 from ..energy import MeanEnergy, SoftmaxEnergy
 from ..errors import InputError
 from ..proposal import Box, BoxSearch, Limits, Request
+from ..proposal.climb import STARTS
 from ..screening import check_folder, check_output, run_path
 from ..screening.files import open_source
 from .arguments import number, parse_bounds, parse_counts, parse_names, whole_number
@@ -58,6 +59,7 @@ def add_options(parser: ArgumentParser) -> None:
     add("--minimize", action="store_true", help="small targets are good")
     add("--restarts", type=whole_number, default=BoxSearch.restarts, help="batches that move side by side in a box")
     add("--steps", type=whole_number, default=BoxSearch.steps, help="steps that they move")
+    add("--search-start", choices=STARTS, default=BoxSearch.start, help="where they start")
     add("--seed", type=whole_number, default=0, help="the same seed and input give the same batch")
 
 
@@ -126,5 +128,5 @@ def choice_arguments(options: Namespace) -> dict[str, Any]:
         "pending": options.pending,
         "exclude": options.exclude,
         "limits": limits,
-        "search": BoxSearch(restarts=options.restarts, steps=options.steps),
+        "search": BoxSearch(options.restarts, options.steps, start=options.search_start),
     }

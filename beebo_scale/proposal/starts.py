@@ -26,8 +26,8 @@ def restart_seeds(seed: int, count: int) -> list[int]:
 def draw_start(acqf: BatchedEnergyEntropy, space: Space, q: int, start: Start, seed: int) -> Tensor:
     """The starting batch of one restart, q x d: greedy over many points, plain points of the space, or mixed.
 
-    Half of a mixed batch are the best points with a small change: rows that lie close together are all that tells
-    lengthscales of many inputs.
+    A part n^(-1/d) / 2 of a mixed batch, n the number of centers, are the best of these with a small change: the less
+    the centers fill a space of d inputs, the less can be learned of its lengthscales but from rows close together.
     """
     generator = torch.Generator().manual_seed(seed)
     if start == "greedy":
@@ -35,7 +35,9 @@ def draw_start(acqf: BatchedEnergyEntropy, space: Space, q: int, start: Start, s
     like = space.sample(1, generator)[0] if space.shared else None
     X = space.sample(q, generator, like)
     if start == "mixed" and space.count > q:
-        near = perturbed(incumbents(acqf.posterior, acqf.sign).to(space.bounds), space, q // 2, generator, like)
+        free = int((space.bounds[1] > space.bounds[0]).sum())
+        count = round(0.5 * q * len(acqf.posterior.points) ** (-1.0 / free))
+        near = perturbed(incumbents(acqf.posterior, acqf.sign).to(space.bounds), space, count, generator, like)
         X[: len(near)] = near
     return X
 

@@ -96,15 +96,17 @@ def test_starts_are_drawn_restart_by_restart(start):
     assert not torch.equal(starts[0], starts[1])
 
 
-def test_half_of_a_mixed_start_lies_near_the_best_centers():
+def test_the_less_the_centers_fill_the_box_the_more_of_a_mixed_start_lies_near_the_best():
     acqf = acquisition()
     seed = restart_seeds(3, 1)[0]
-    mixed, plain = (draw_start(acqf, SPACE, 40, start, seed) for start in ("mixed", "sobol"))
-    assert torch.equal(mixed[20:], plain[20:])
+    mixed, plain = (draw_start(acqf, SPACE, 80, start, seed) for start in ("mixed", "sobol"))
+    count = round(40 * len(acqf.posterior.points) ** (-1 / 3))
+    assert 0 < count < 40
+    assert torch.equal(mixed[count:], plain[count:])
     best = incumbents(acqf.posterior, acqf.sign)
     assert len(best) == max(1, len(acqf.posterior.points) // 10)
     distance = torch.cdist(SPACE.unit(mixed), SPACE.unit(best)).min(-1).values
-    assert distance[:20].median() < 0.5 * distance[20:].median()
+    assert distance[:count].median() < 0.5 * distance[count:].median()
 
 
 # --- climbing --------------------------------------------------------------------------------------------

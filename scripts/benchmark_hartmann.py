@@ -1,0 +1,174 @@
+"""Ten rounds of 100 points on Hartmann-6: this package against `beebo` under the paper's protocol, on the same core.
+
+    pip install -e '.[bench]' && python scripts/benchmark_hartmann.py
+
+100 starting points at least 0.5 from the optimum (those of the paper's first replicate), meanBEEBO, T' = 0.5, the last
+round exploits, Matern-5/2 with the paper's priors, one thread. `beebo` runs as in the paper's script: 10 restarts from
+100 raw Sobol batches by botorch's `optimize_acqf` with its torch optimiser (Adam), fits by `fit_gpytorch_mll` from
+scratch; once with its defaults (svd, naive) and once with its fastest setting (cholesky, cholesky). Ours runs with as
+many restarts, and as in configs/reproduce_paper.yaml. Cases run in turn, ours --repeats times around those of `beebo`;
+seconds include fits and choices. Writes scripts/results/benchmark_hartmann.json and .md after every case.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import statistics
+import tempfile
+import time
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+import yaml
+
+from beebo_scale.proposal import BoxSearch
+from beebo_scale.simulation import Fitting
+from beebo_scale.simulation.loop import Plan, Run, read_run, run_loop
+from beebo_scale.simulation.published import published
+from beebo_scale.simulation.results import judge
+from beebo_scale.simulation.strategies import Beebo
+from beebo_scale.temperature import Constant, ExploitLast
+
+HERE = Path(__file__).parent
+RESULTS = HERE / "results"
+Q, START, TEMPERATURE, RESTARTS, RAW = 100, 100, 0.5, 10, 100
+DEFAULT = yaml.safe_load((HERE.parent / "configs" / "reproduce_paper.yaml").read_text())
+
+
+def ours(fitting: Fitting, search: BoxSearch, rounds: int) -> dict[str, Any]:
+    """A closed loop of this package."""
+    strategy = Beebo(fitting, ExploitLast(Constant(TEMPERATURE)), search=search)
+    run = Run(published("hartmann", 6), strategy, "beebo", 0, Plan(Q, rounds, START))
+    with tempfile.TemporaryDirectory() as folder:
+        run_loop(run, folder)
+        points, notes = read_run(run, folder)
+    seconds = [note["fit_seconds"] + note["choice_seconds"] for note in notes[1:]]
+    return {"seconds": seconds, **ends(run.world, points)}
+
+
+def same_protocol(rounds: int) -> dict[str, Any]:
+    """As many restarts from Sobol batches, fits from scratch without a limit that matters."""
+    return ours(Fitting("exact", "none", "paper", 200, warm=False), BoxSearch(RESTARTS, start="sobol"), rounds)
+
+
+def default(rounds: int) -> dict[str, Any]:
+    """As in configs/reproduce_paper.yaml: warm fits, one restart of which half starts near the best rows."""
+    fitting = Fitting("exact", DEFAULT["transform"], DEFAULT["priors"], DEFAULT["iterations"])
+    return ours(fitting, BoxSearch(DEFAULT["restarts"], start=DEFAULT["search_start"]), rounds)
+
+
+def reference(logdet: str, augment: str, rounds: int) -> dict[str, Any]:
+    """A closed loop of the package `beebo`."""
+    from beebo import BatchedEnergyEntropyBO
+    from botorch.generation import gen_candidates_torch
+    from botorch.optim import optimize_acqf
+
+    world = published("hartmann", 6)
+    points, seconds = [world.start(START, 0)], []
+    for k in range(rounds):
+        X, y = np.concatenate(points), world.truth(np.concatenate(points))
+        began = time.perf_counter()
+        model = fitted(torch.as_tensor(X), torch.as_tensor(y).unsqueeze(-1))
+        amplitude = float(model.covar_module.outputscale.detach())
+        acqf = BatchedEnergyEntropyBO(
+            model,
+            temperature=TEMPERATURE if k < rounds - 1 else 0.0,
+            kernel_amplitude=amplitude,
+            logdet_method=logdet,
+            augment_method=augment,
+        )
+        bounds = torch.stack([torch.zeros(6, dtype=torch.float64), torch.ones(6, dtype=torch.float64)])
+        batch, _ = optimize_acqf(
+            acqf, bounds, q=Q, num_restarts=RESTARTS, raw_samples=RAW, gen_candidates=gen_candidates_torch
+        )
+        seconds.append(time.perf_counter() - began)
+        points.append(batch.detach().numpy())
+        print(f"  {logdet}/{augment} round {k + 1}: {seconds[-1]:.1f} s", flush=True)
+    return {"seconds": seconds, **ends(world, points)}
+
+
+def fitted(X: torch.Tensor, Y: torch.Tensor) -> Any:
+    """The paper's Gaussian process, fitted from scratch."""
+    from botorch.fit import fit_gpytorch_mll
+    from botorch.models import SingleTaskGP
+    from gpytorch.constraints import GreaterThan
+    from gpytorch.kernels import MaternKernel, ScaleKernel
+    from gpytorch.likelihoods import GaussianLikelihood
+    from gpytorch.mlls import ExactMarginalLogLikelihood
+    from gpytorch.priors import GammaPrior
+
+    base = MaternKernel(nu=2.5, ard_num_dims=X.shape[-1], lengthscale_prior=GammaPrior(3.0, 6.0))
+    kernel = ScaleKernel(base, outputscale_prior=GammaPrior(2.0, 0.15))
+    likelihood = GaussianLikelihood(
+        noise_prior=GammaPrior(1.1, 0.05), noise_constraint=GreaterThan(1e-4, transform=None, initial_value=2.0)
+    )
+    Z = (Y - Y.mean()) / Y.std()
+    model = SingleTaskGP(X, Z, likelihood=likelihood, covar_module=kernel, outcome_transform=None).double()
+    fit_gpytorch_mll(ExactMarginalLogLikelihood(model.likelihood, model))
+    return model
+
+
+def ends(world: Any, points: list[np.ndarray]) -> dict[str, float]:
+    """What the loop came to."""
+    judged = judge(world, points)
+    return {"best_so_far": float(judged["normalised"].iloc[-1]), "regret": float(judged["relative_regret"].iloc[-1])}
+
+
+CASES: dict[str, Callable[[int], dict[str, Any]]] = {
+    "ours, same protocol": same_protocol,
+    "ours, default": default,
+    "beebo (svd, naive)": lambda rounds: reference("svd", "naive", rounds),
+    "beebo (cholesky, cholesky)": lambda rounds: reference("cholesky", "cholesky", rounds),
+}
+
+
+def page(found: dict[str, list[dict[str, Any]]]) -> str:
+    """The results as Markdown."""
+    medians = {name: statistics.median(sum(run["seconds"]) for run in runs) for name, runs in found.items()}
+    lines = ["# Ten rounds on Hartmann-6 against `beebo` 0.0.2", "", *__doc__.splitlines()[4:13], ""]
+    lines += [f"{platform.machine()}, torch {torch.__version__}, one thread. Median seconds of all rounds.", ""]
+    lines += ["| case | runs | seconds | rounds 1 to 10 (s) | best so far | regret |", "|---|---|---|---|---|---|"]
+    for name, runs in found.items():
+        each = " ".join(f"{value:.1f}" for value in runs[0]["seconds"])
+        last = runs[-1]
+        lines.append(
+            f"| {name} | {len(runs)} | {medians[name]:.1f} | {each} | {last['best_so_far']:.3f} | {last['regret']:.4f} |"
+        )
+    lines += [""]
+    for name in medians:
+        for other in medians:
+            if name.startswith("ours") and other.startswith("beebo"):
+                lines.append(f"{name}: {medians[other] / medians[name]:.1f} times as fast as {other}.  ")
+    return "\n".join(lines) + "\n"
+
+
+def main() -> None:
+    """Run and write."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--repeats", type=int, default=2, help="runs of ours, before and after those of `beebo`")
+    parser.add_argument("--rounds", type=int, default=10)
+    parser.add_argument("--results", type=Path, default=RESULTS)
+    options = parser.parse_args()
+    torch.set_num_threads(1)
+    warnings.simplefilter("ignore")
+    own = [name for name in CASES if name.startswith("ours")]
+    order = [*own, *(name for name in CASES if name not in own)] + own * (options.repeats - 1)
+    found: dict[str, list[dict[str, Any]]] = {}
+    for name in order:
+        torch.manual_seed(0)
+        found.setdefault(name, []).append(CASES[name](options.rounds))
+        print(name, f"{sum(found[name][-1]['seconds']):.1f} s", flush=True)
+        about = {"threads": 1, "machine": platform.machine(), "torch": torch.__version__, "cores": os.cpu_count()}
+        (options.results / "benchmark_hartmann.json").write_text(json.dumps(about | {"cases": found}, indent=1) + "\n")
+        (options.results / "benchmark_hartmann.md").write_text(page(found))
+
+
+if __name__ == "__main__":
+    main()
