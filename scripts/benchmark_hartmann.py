@@ -137,10 +137,8 @@ def page(found: dict[str, list[dict[str, Any]]]) -> str:
     lines += ["| case | runs | seconds | rounds 1 to 10 (s) | best so far | regret |", "|---|---|---|---|---|---|"]
     for name, runs in found.items():
         each = " ".join(f"{value:.1f}" for value in runs[0]["seconds"])
-        last = runs[-1]
-        lines.append(
-            f"| {name} | {len(runs)} | {medians[name]:.1f} | {each} | {last['best_so_far']:.3f} | {last['regret']:.4f} |"
-        )
+        ends_at = f"{runs[-1]['best_so_far']:.3f} | {runs[-1]['regret']:.4f}"
+        lines.append(f"| {name} | {len(runs)} | {medians[name]:.1f} | {each} | {ends_at} |")
     lines += [""]
     for name in medians:
         for other in medians:

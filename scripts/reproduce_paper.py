@@ -6,7 +6,7 @@
 
 configs/reproduce_paper.yaml says what is run: problems x methods (x T') x seeds; options override it. A run that is
 finished is a line of scripts/results/paper_runs.jsonl and is not run again; one that was stopped goes on from its
-folder in --work. Writes scripts/results/paper_tables.md and paper_FAMILY.png (paper_botorch_... with --priors botorch).
+folder in --work. Writes scripts/results/paper_tables.md and paper_FAMILY.png (paper_PRIORS_... with other --priors).
 """
 
 from __future__ import annotations
@@ -180,7 +180,7 @@ def report(options: argparse.Namespace, setting: Setting, path: Path) -> str:
     if not done:
         raise InputError(f"{path} has no finished run of this setting; leave out --report")
     rows = [asdict(case) | done[case] for case in sorted(done, key=place)]
-    stem = "paper" if setting.priors == "paper" else f"paper_{setting.priors}"
+    stem = "paper" if setting.priors == options.planned.priors else f"paper_{setting.priors}"
     missing = [asdict(case) for case in cases(options.planned) if case not in done]
     left_out = [problem for problem in PROBLEMS if problem not in options.planned.problems]
     pictures = draw_families(rows, options.results, stem)

@@ -28,24 +28,25 @@ def test_a_tiny_one_and_after_a_kill(script, tmp_path, capsys):
     assert len(lines) == 2 * 2 * 2  # problems, methods, seeds
     figures = json.loads(lines[0])
     assert (figures["normalised"][0], len(figures["normalised"]), len(figures["fit_seconds"])) == (0.0, 3, 2)
-    page = (tmp_path / "paper_botorch_tables.md").read_text()
+    page = (tmp_path / "paper_tables.md").read_text()
     for head in (
         "## In all",
+        "## One default against all that is published",
         "## Regret of the last batch, T' = 0.5",
         "## Is mean-beebo better? Best so far",
         "## Not run",
     ):
         assert head in page
     assert "| kb-logei |  | levy-2, cosine-8 | 4 |" in page  # planned and not asked for
-    assert (tmp_path / "paper_botorch_levy.png").read_bytes().startswith(b"\x89PNG")
+    assert (tmp_path / "paper_levy.png").read_bytes().startswith(b"\x89PNG")
     # a kill while the last line was written: the run stands in its folder and is not done again
     (tmp_path / "paper_runs.jsonl").write_text("\n".join([*lines[:-1], lines[-1][:40]]))
     assert main([*words, "--report"]) == 0
-    assert "| random |  | cosine-8 | 1 |" in (tmp_path / "paper_botorch_tables.md").read_text()
+    assert "| random |  | cosine-8 | 1 |" in (tmp_path / "paper_tables.md").read_text()
     assert main(words) == 0
     again = (tmp_path / "paper_runs.jsonl").read_text().splitlines()
     assert [*again[:-2], again[-1]] == lines
-    assert (tmp_path / "paper_botorch_tables.md").read_text() == page
+    assert (tmp_path / "paper_tables.md").read_text() == page
 
 
 def test_the_published_figures(script):
