@@ -6,8 +6,9 @@
 round exploits, Matern-5/2 with the paper's priors, one thread. `beebo` runs as in the paper's script: 10 restarts from
 100 raw Sobol batches by botorch's `optimize_acqf` with its torch optimiser (Adam), fits by `fit_gpytorch_mll` from
 scratch; once with its defaults (svd, naive) and once with its fastest setting (cholesky, cholesky). Ours runs with as
-many restarts, and as in configs/reproduce_paper.yaml. Cases run in turn, ours --repeats times around those of `beebo`;
-seconds include fits and choices. Writes scripts/results/benchmark_hartmann.json and .md after every case.
+many restarts, and as in configs/reproduce_paper.yaml, with warm fits and with fits from scratch. Cases run in turn,
+ours --repeats times around those of `beebo`; seconds include fits and choices. Writes benchmark_hartmann.json and .md
+in scripts/results after every case; --cases adds runs to what is there.
 """
 
 from __future__ import annotations
@@ -58,9 +59,9 @@ def same_protocol(rounds: int) -> dict[str, Any]:
     return ours(Fitting("exact", "none", "paper", 200, warm=False), BoxSearch(RESTARTS, start="sobol"), rounds)
 
 
-def default(rounds: int) -> dict[str, Any]:
-    """As in configs/reproduce_paper.yaml: warm fits, one restart of which half starts near the best rows."""
-    fitting = Fitting("exact", DEFAULT["transform"], DEFAULT["priors"], DEFAULT["iterations"])
+def default(rounds: int, warm: bool = True) -> dict[str, Any]:
+    """As in configs/reproduce_paper.yaml: fits from the hyperparameters of the round before, one restart."""
+    fitting = Fitting("exact", DEFAULT["transform"], DEFAULT["priors"], DEFAULT["iterations"], warm)
     return ours(fitting, BoxSearch(DEFAULT["restarts"], start=DEFAULT["search_start"]), rounds)
 
 
@@ -124,6 +125,7 @@ def ends(world: Any, points: list[np.ndarray]) -> dict[str, float]:
 CASES: dict[str, Callable[[int], dict[str, Any]]] = {
     "ours, same protocol": same_protocol,
     "ours, default": default,
+    "ours, default, fits from scratch": lambda rounds: default(rounds, warm=False),
     "beebo (svd, naive)": lambda rounds: reference("svd", "naive", rounds),
     "beebo (cholesky, cholesky)": lambda rounds: reference("cholesky", "cholesky", rounds),
 }
@@ -132,7 +134,7 @@ CASES: dict[str, Callable[[int], dict[str, Any]]] = {
 def page(found: dict[str, list[dict[str, Any]]]) -> str:
     """The results as Markdown."""
     medians = {name: statistics.median(sum(run["seconds"]) for run in runs) for name, runs in found.items()}
-    lines = ["# Ten rounds on Hartmann-6 against `beebo` 0.0.2", "", *__doc__.splitlines()[4:13], ""]
+    lines = ["# Ten rounds on Hartmann-6 against `beebo` 0.0.2", "", *__doc__.splitlines()[4:14], ""]
     lines += [f"{platform.machine()}, torch {torch.__version__}, one thread. Median seconds of all rounds.", ""]
     lines += ["| case | runs | seconds | rounds 1 to 10 (s) | best so far | regret |", "|---|---|---|---|---|---|"]
     for name, runs in found.items():
@@ -152,6 +154,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--repeats", type=int, default=2, help="runs of ours, before and after those of `beebo`")
     parser.add_argument("--rounds", type=int, default=10)
+    parser.add_argument("--cases", nargs="+", choices=CASES, help="only these, once, added to the results")
     parser.add_argument("--results", type=Path, default=RESULTS)
     options = parser.parse_args()
     torch.set_num_threads(1)
@@ -159,12 +162,16 @@ def main() -> None:
     own = [name for name in CASES if name.startswith("ours")]
     order = [*own, *(name for name in CASES if name not in own)] + own * (options.repeats - 1)
     found: dict[str, list[dict[str, Any]]] = {}
+    written = options.results / "benchmark_hartmann.json"
+    if options.cases:
+        order = options.cases
+        found = json.loads(written.read_text())["cases"] if written.exists() else {}
     for name in order:
         torch.manual_seed(0)
         found.setdefault(name, []).append(CASES[name](options.rounds))
         print(name, f"{sum(found[name][-1]['seconds']):.1f} s", flush=True)
         about = {"threads": 1, "machine": platform.machine(), "torch": torch.__version__, "cores": os.cpu_count()}
-        (options.results / "benchmark_hartmann.json").write_text(json.dumps(about | {"cases": found}, indent=1) + "\n")
+        written.write_text(json.dumps(about | {"cases": found}, indent=1) + "\n")
         (options.results / "benchmark_hartmann.md").write_text(page(found))
 
 

@@ -9,6 +9,7 @@ dealt out in chunks of a fixed size: any number of workers finds the same batch,
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -52,6 +53,8 @@ def optimize_box(
         InputError: a very large batch with another energy than the mean.
     """
     search, crew = search or BoxSearch(), crew or Crew()
+    if acqf.temperature == 0:  # the best mean is all it asks for: a random start misses it with most of its points
+        search = replace(search, start="greedy")
     adds_up = isinstance(acqf.energy, MeanEnergy) and acqf.weights is None
     if q > JOINT and not adds_up:
         raise InputError(

@@ -34,7 +34,8 @@ class BoxSearch:
         steps: steps of Adam; none where L-BFGS-B can do all.
         learning_rate: first step of Adam, as a part of the box; it falls to zero on a cosine.
         start: "greedy" (a greedy batch over many points), "sobol" (points spread over the box, as in the paper) or
-            "mixed" (some of these, and the best points measured with a small change: up to half in many inputs).
+            "mixed" (some of these, and the best points measured with a small change: up to half in many inputs). A
+            batch with T = 0 always starts greedily.
         refresh: steps after which an approximate posterior is made exact at the batches as they are then.
         polish: iterations of L-BFGS-B; as many more steps of Adam where it cannot serve, as there are
             inequalities or the posterior is approximate.

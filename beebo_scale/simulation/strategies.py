@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import numpy as np
 import torch
@@ -148,8 +148,7 @@ class Beebo(Learned):
     """BEEBO by `propose`; the mean energy is meanBEEBO, the softmax energy maxBEEBO.
 
     A round with T' = 0 exploits with every point of the batch: it takes the mean energy whatever the others take
-    (paper, experiments: beta = 0 in the last round). All that it asks for is then the best posterior mean, which a
-    greedy start finds, and a batch that starts at random misses with most of its points.
+    (paper, experiments: beta = 0 in the last round).
 
     Attributes:
         schedule: T' by round.
@@ -164,15 +163,14 @@ class Beebo(Learned):
     def choose(self, state: State, model: Surrogate) -> Points:
         """The batch of `propose`."""
         temperature = self.schedule(state.round, state.rounds)
-        exploits = temperature == 0
         batch = propose(
             model,
             state.q,
             **state.world.offer(state.points, state.run_seed),
             temperature=temperature,
             maximize=state.world.maximize,
-            energy=MeanEnergy() if exploits else self.energy,
-            search=replace(self.search, start="greedy") if exploits else self.search,
+            energy=self.energy if temperature > 0 else MeanEnergy(),
+            search=self.search,
             seed=state.seed,
         )
         return state.world.chosen(batch.frame)

@@ -109,6 +109,14 @@ def test_the_less_the_centers_fill_the_box_the_more_of_a_mixed_start_lies_near_t
     assert distance[:count].median() < 0.5 * distance[count:].median()
 
 
+def test_a_batch_that_exploits_is_at_the_best_mean_whatever_the_start():
+    posterior, search = exact_toy(30, 2).posterior, BoxSearch(restarts=1, start="sobol")
+    space = Space(torch.tensor([[0.0, 0.0], [1.0, 1.0]], dtype=torch.float64))
+    X, *_ = optimize_box(BatchedEnergyEntropy(posterior, 0.0), space, 10, search)
+    grid = torch.cartesian_prod(*[torch.linspace(0, 1, 101, dtype=torch.float64)] * 2)
+    assert float(posterior.mean(X).min()) >= float(posterior.mean(grid).max()) - 1e-3 * posterior.amplitude**0.5
+
+
 # --- climbing --------------------------------------------------------------------------------------------
 
 
