@@ -39,8 +39,9 @@ from beebo_scale.temperature import Constant, ExploitLast
 
 ROOT = Path(__file__).parents[1]
 TEMPERED = ("mean-beebo", "max-beebo", "q-ucb", "gp-bucb")  # methods that have a T', or the kappa = (2 T')^2 it equals
+DEFAULT = 1.0  # T' of `default`, which is meanBEEBO in every round but the last: what we would take knowing nothing
 METHODS = (
-    *("mean-beebo", "max-beebo", "q-ucb", "random", "thompson", "q-logei", "kb-logei", "gp-bucb"),
+    *("default", "mean-beebo", "max-beebo", "q-ucb", "random", "thompson", "q-logei", "kb-logei", "gp-bucb"),
     *("local-penalisation", "gibbon", "gibbon-scaled", "turbo"),
 )
 PROBLEMS = tuple(f"{name}-{d}" for name, d in TABLES)
@@ -83,7 +84,8 @@ class Case:
 
     def run(self, setting: Setting) -> Run:
         """The closed loop, in a folder with the name of the case."""
-        tempered = self.temperature if self.temperature is not None else 0.0
+        tempered = self.temperature if self.temperature is not None else DEFAULT
+        maker = MAKERS["mean-beebo" if self.method == "default" else self.method]
         options = Options(
             Fitting(priors=setting.priors, transform=setting.transform, iterations=setting.iterations),
             ExploitLast(Constant(tempered)),
@@ -92,7 +94,7 @@ class Case:
         )
         suffix = "" if self.temperature is None else f"_{tempered:g}"
         name, world = f"{self.problem}-{self.d}_{self.method}{suffix}", published(self.problem, self.d)
-        return Run(world, MAKERS[self.method](options), name, self.seed, Plan(setting.q, setting.rounds, setting.start))
+        return Run(world, maker(options), name, self.seed, Plan(setting.q, setting.rounds, setting.start))
 
 
 def cases(plan: argparse.Namespace) -> list[Case]:

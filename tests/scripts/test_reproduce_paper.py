@@ -20,12 +20,12 @@ def script(monkeypatch):
 
 def test_a_tiny_one_and_after_a_kill(script, tmp_path, capsys):
     main = script("reproduce_paper").main
-    words = ["--smoke", "--work", str(tmp_path), "--methods", "mean-beebo", "random"]
+    words = ["--smoke", "--work", str(tmp_path), "--methods", "default", "mean-beebo", "random"]
     assert main([*words, "--report"]) == 2
     assert capsys.readouterr().err.count("\n") == 1
     assert main(words) == 0
     lines = (tmp_path / "paper_runs.jsonl").read_text().splitlines()
-    assert len(lines) == 2 * 2 * 2  # problems, methods, seeds
+    assert len(lines) == 2 * 3 * 2  # problems, methods, seeds
     figures = json.loads(lines[0])
     assert (figures["normalised"][0], len(figures["normalised"]), len(figures["fit_seconds"])) == (0.0, 3, 2)
     page = (tmp_path / "paper_tables.md").read_text()
