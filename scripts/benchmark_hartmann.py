@@ -144,7 +144,8 @@ def page(found: dict[str, list[dict[str, Any]]]) -> str:
     lines += ["| case | runs | seconds | rounds 1 to 10 (s) | best so far | regret |", "|---|---|---|---|---|---|"]
     for name, runs in found.items():
         each = " ".join(f"{value:.1f}" for value in runs[0]["seconds"])
-        ends_at = f"{runs[-1]['best_so_far']:.3f} | {runs[-1]['regret']:.4f}"
+        last = runs[-1]
+        ends_at = f"{last['best_so_far']:.3f} | {last['regret']:.4f}" if "regret" in last else "stopped |"
         lines.append(f"| {name} | {len(runs)} | {median_seconds(runs):.1f} | {each} | {ends_at} |")
     lines += [""]
     for name, runs in found.items():

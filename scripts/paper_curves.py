@@ -11,6 +11,7 @@ from paper_published import tables
 
 ALONE = ("shekel", "hartmann", "cosine", "embeddedhartmann")  # share a picture
 COLOURS = {  # Okabe and Ito's, and what goes with them
+    "default": "#7A0019",
     "mean-beebo": "#0072B2",
     "max-beebo": "#56B4E9",
     "q-ucb": "#D55E00",
