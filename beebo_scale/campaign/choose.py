@@ -34,6 +34,7 @@ def choose_batch(surrogate: Surrogate, books: Books, request: Request, library: 
         bounds=settings.box,
         id=settings.id,
         energy=energy_of(surrogate, settings.hit),
+        search=settings.search(),
         pending=_some(books.features(books.pending)),
         exclude=_some(books.features(books.failed)),
         **vars(request),

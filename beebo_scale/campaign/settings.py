@@ -10,7 +10,7 @@ from typing import Any
 
 from ..acquisition import check_temperature
 from ..errors import InputError
-from ..proposal import Box, Request
+from ..proposal import Box, BoxSearch, Request
 from ..screening.files import did_you_mean
 from ..screening.roles import check_weights, weighted_name
 from ..surrogates.fit import check_likelihood
@@ -41,6 +41,7 @@ TYPES: dict[str, type | tuple[type, ...]] = {
     "robust": bool,
     "transform": str,
     "priors": str,
+    "search_start": str,
     "seed": int,
 }
 WORDS: dict[type | tuple[type, ...], str] = {
@@ -73,6 +74,7 @@ class Settings:
         q: experiments of a round.
         temperatures: T' of each round, see HEADER.
         kind, transform, priors: of the surrogate, see `fit`.
+        search_start: where batches of a box start, see `BoxSearch`.
         robust: fit by svgp with a Student-t likelihood, for which outliers count little.
         seed: of the first round; each round adds one.
 
@@ -98,6 +100,7 @@ class Settings:
     kind: str = "auto"
     transform: str = "auto"
     priors: str = "botorch"
+    search_start: str = "greedy"
     robust: bool = False
     seed: int = 0
 
@@ -116,6 +119,7 @@ class Settings:
         for temperature in self.temperatures:
             check_temperature(temperature)
         self.request(1)
+        self.search()
 
     def _check_several(self) -> None:
         check_weights(self.weights, self.noise_variance)
@@ -148,6 +152,10 @@ class Settings:
         """What a round (from 1) asks for."""
         temperature = self.temperatures[min(round, len(self.temperatures)) - 1]
         return Request(self.q if q is None else q, temperature, not self.minimize, seed=self.seed + round - 1)
+
+    def search(self) -> BoxSearch:
+        """How a box is searched."""
+        return BoxSearch(start=self.search_start)  # type: ignore[arg-type]
 
     @property
     def likelihood(self) -> str:

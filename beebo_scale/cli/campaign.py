@@ -13,6 +13,7 @@ from ..campaign.books import Books
 from ..campaign.status import Round, Status
 from ..campaign.tally import Tally
 from ..errors import InputError
+from ..proposal.climb import STARTS
 from ..screening import Layout, Table, check_names, read_table
 from ..screening.invalid import dropped_path, told
 from ..screening.roles import parse_target
@@ -80,6 +81,7 @@ def _init_options(parser: ArgumentParser) -> None:
     add("--kind", choices=KINDS, default="auto", help="surrogate")
     add("--transform", choices=TRANSFORMS, default="auto", help="of the target")
     add("--priors", choices=PRIORS, default="botorch", help="of the hyperparameters")
+    add("--search-start", choices=STARTS, default="greedy", help="where batches of a box start")
     add("--seed", type=whole_number, default=0, help="of the first round; each round adds one")
 
 
@@ -134,6 +136,7 @@ def _init(options: Namespace) -> Campaign:
                 "kind",
                 "transform",
                 "priors",
+                "search_start",
                 "seed",
             )
         },

@@ -175,6 +175,16 @@ def test_a_value_to_hit_in_a_box(tmp_path):
     assert suggestion.batch.run["configuration"]["energy"]["name"] == "TargetEnergy"
 
 
+def test_batches_of_a_box_start_where_the_settings_say(tmp_path):
+    x = np.linspace(0, 10, 12)
+    box = {"library": None, "id": None, "bounds": {"x": (0, 10)}, "features": {"x": "continuous"}}
+    frame = pd.DataFrame({"x": x, "y": np.sin(x)})
+    choice = settings(tmp_path, **box, q=2, priors="search", search_start="mixed")
+    suggestion = Campaign.create(tmp_path / "c", frame, choice).suggest()
+    assert suggestion.batch.run["configuration"]["search"]["start"] == "mixed"
+    assert "search_start: mixed" in (tmp_path / "c" / "campaign.yaml").read_text()
+
+
 # --- what is killed or meets another -----------------------------------------------------------------------
 
 

@@ -37,6 +37,7 @@ def test_rounds_have_temperatures_and_seeds_of_their_own(tmp_path):
         ({"bounds": {"a": (0, 1)}}, "either a library or bounds"),
         ({"library": None}, "either a library or bounds"),
         ({"library": None, "bounds": {"a": (0, 1)}}, "id goes with a library"),
+        ({"search_start": "anywhere"}, "start = 'anywhere': give one of greedy, sobol, mixed"),
         ({"temperatures": ()}, "temperatures is empty"),
         ({"temperatures": (0.5, -1.0)}, "T' = -1"),
         ({"q": 0}, "q = 0"),
