@@ -5,6 +5,7 @@ Point after point (GIBBON, Kriging believer and the like): see `sequential.py`.
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -15,6 +16,8 @@ from botorch.optim import optimize_acqf
 from botorch.posteriors import GPyTorchPosterior
 from botorch.sampling import SobolQMCNormalSampler
 from gpytorch.distributions import MultivariateNormal
+from linear_operator import to_linear_operator
+from linear_operator.utils.warnings import NumericalWarning
 from torch import Tensor
 
 from ..errors import InputError
@@ -55,14 +58,16 @@ class MonteCarlo(Learned):
     def choose(self, state: State, model: Surrogate) -> Points:
         """The best batch of `optimize_acqf`; botorch's starts come from torch's global generator."""
         settings = cube_of(state, model)
-        X, _ = optimize_acqf(
-            self._acquisition(model, state),
-            settings.space.bounds,
-            q=state.q,
-            num_restarts=self.restarts,
-            raw_samples=max(self.raw_samples, self.restarts),
-            options={**LIMITS, "batch_limit": self.restarts, "seed": state.seed},
-        )
+        with warnings.catch_warnings():  # points of the batch that come together take jitter
+            warnings.simplefilter("ignore", NumericalWarning)
+            X, _ = optimize_acqf(
+                self._acquisition(model, state),
+                settings.space.bounds,
+                q=state.q,
+                num_restarts=self.restarts,
+                raw_samples=max(self.raw_samples, self.restarts),
+                options={**LIMITS, "batch_limit": self.restarts, "seed": state.seed},
+            )
         return state.world.chosen(settings.frame(X))
 
     def _acquisition(self, model: Surrogate, state: State) -> Any:
@@ -90,4 +95,5 @@ class PosteriorModel(Model):
     def posterior(self, X: Tensor, *args: Any, **kwargs: Any) -> GPyTorchPosterior:
         """The noise-free target at ... q x d points."""
         mean, C = self.of.mean_and_covar(X)
-        return GPyTorchPosterior(MultivariateNormal(mean, C))
+        # As an operator it is factored where it is sampled, with jitter if points of the batch have come together.
+        return GPyTorchPosterior(MultivariateNormal(mean, to_linear_operator(C)))

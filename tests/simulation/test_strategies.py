@@ -1,11 +1,13 @@
 """The baselines against plain reimplementations."""
 
 import math
+import warnings
 from dataclasses import replace
 
 import numpy as np
 import pytest
 import torch
+from linear_operator.utils.warnings import NumericalWarning
 
 import beebo_scale as bs
 from beebo_scale import InputError, MeanEnergy, SoftmaxEnergy
@@ -251,3 +253,13 @@ def test_temperatures_by_round():
         with pytest.raises(InputError, match="kappa = -1"):
             strategy(kappa=-1.0)
     assert best(torch.tensor([1.0, 3.0, 3.0, 2.0]), 3).tolist() == [1, 2, 3]
+
+
+def test_samples_of_a_batch_whose_points_have_come_together():
+    posterior = exact_toy(30, 2).posterior
+    X = torch.full((1, 50, 2), 0.3, dtype=torch.float64, requires_grad=True)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", NumericalWarning)
+        samples = PosteriorModel(posterior).posterior(X).rsample(torch.Size([64]))  # 64 x 1 x 50 x 1
+    assert float(samples.detach().std(-2).max()) < 1e-2 * posterior.amplitude**0.5
+    assert torch.autograd.grad(samples.sum(), X)[0].isfinite().all()
