@@ -11,6 +11,7 @@ from typing import Any
 from ..acquisition import check_temperature
 from ..errors import InputError
 from ..proposal import Box, BoxSearch, Request
+from ..proposal.climb import Start
 from ..screening.files import did_you_mean
 from ..screening.roles import check_weights, weighted_name
 from ..surrogates.fit import check_likelihood
@@ -100,7 +101,7 @@ class Settings:
     kind: str = "auto"
     transform: str = "auto"
     priors: str = "botorch"
-    search_start: str = "greedy"
+    search_start: Start = BoxSearch.start
     robust: bool = False
     seed: int = 0
 
@@ -155,7 +156,7 @@ class Settings:
 
     def search(self) -> BoxSearch:
         """How a box is searched."""
-        return BoxSearch(start=self.search_start)  # type: ignore[arg-type]
+        return BoxSearch(start=self.search_start)
 
     @property
     def likelihood(self) -> str:

@@ -81,7 +81,7 @@ def _init_options(parser: ArgumentParser) -> None:
     add("--kind", choices=KINDS, default="auto", help="surrogate")
     add("--transform", choices=TRANSFORMS, default="auto", help="of the target")
     add("--priors", choices=PRIORS, default="botorch", help="of the hyperparameters")
-    add("--search-start", choices=STARTS, default="greedy", help="where batches of a box start")
+    add("--search-start", choices=STARTS, default=Settings.search_start, help="where batches of a box start")
     add("--seed", type=whole_number, default=0, help="of the first round; each round adds one")
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import numpy as np
 import torch
@@ -18,7 +18,7 @@ from .mixed import sweep
 from .space import Space
 
 Start = Literal["greedy", "sobol", "mixed"]
-STARTS: tuple[Start, ...] = ("greedy", "sobol", "mixed")
+STARTS: tuple[Start, ...] = get_args(Start)
 EXCHANGES = 4  # rounds of single moves, at most
 LEAST = {"restarts": 1, "steps": 0, "refresh": 1, "polish": 0, "chunk": 1, "block": 1, "block_steps": 0, "sweeps": 0}
 SLOPE, RISE = 1e-10, 1e-12  # L-BFGS-B stops below this slope, or a rise of this part of the value: far from all rows in
