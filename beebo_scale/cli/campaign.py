@@ -7,7 +7,6 @@ from typing import Any
 
 from jsonargparse import ArgumentParser, Namespace
 
-from .. import temperature as schedules
 from ..campaign import Campaign, Settings
 from ..campaign.books import Books
 from ..campaign.status import Round, Status
@@ -20,7 +19,7 @@ from ..screening.roles import parse_target
 from ..surrogates import KINDS
 from ..surrogates.kernels import PRIORS
 from ..surrogates.target import TRANSFORMS
-from . import plates
+from . import plates, temperatures
 from .arguments import number, parse_bounds, parse_features, parse_names, whole_number
 from .choice import BATCH, DROP_INVALID, ROBUST, TARGET, measured_id
 
@@ -31,7 +30,6 @@ ACTIONS = {
     "record": "Enter results of pending experiments, in whatever pieces they come.",
     "status": "Say where the campaign stands.",
 }
-SCHEDULES = ("linear", "geometric", "exploit-last")
 
 
 def build_parser() -> ArgumentParser:
@@ -73,9 +71,8 @@ def _init_options(parser: ArgumentParser) -> None:
     add("--shared", nargs="+", metavar="COLUMN", help="columns that are the same in a whole batch")
     add("--drop-invalid", action="store_true", help=DROP_INVALID)
     add("-q", "--q", type=whole_number, default=96, help="experiments of a round")
-    add("--temperatures", nargs="+", metavar="T", help="T' of each round, the last one for all others; default: 1")
-    add("--rounds", type=whole_number, help="rounds that --schedule leads over")
-    add("--schedule", choices=SCHEDULES, help="from the first to the last of two temperatures over --rounds")
+    temperatures.add_options(add, "T' = 0")
+    add("--rounds", type=whole_number, help="rounds that --schedule leads over, and the last of --exploit-last")
     add("--minimize", action="store_true", help="small targets are good")
     add("--hit", type=number, help="a value that the target should come close to")
     add("--kind", choices=KINDS, default="auto", help="surrogate")
@@ -109,7 +106,7 @@ def run(options: Namespace) -> Any:
 
 
 def _init(options: Namespace) -> Campaign:
-    for flag in ("minimize", "drop_invalid", "robust"):
+    for flag in ("minimize", "drop_invalid", "robust", "exploit_last"):
         if not isinstance(options[flag], bool):  # from a configuration file
             raise InputError(f"{flag}: {options[flag]!r} is neither true nor false")
     table = _measured(options)
@@ -162,33 +159,16 @@ def _texts(given: Any) -> tuple[str, ...]:
 
 def _temperatures(options: Namespace) -> tuple[float, ...]:
     """T' of each round, written out."""
-    given = tuple(_number(text) for text in parse_names(options.temperatures)) or (1.0,)
-    if options.schedule is None:
-        if options.rounds is not None:
-            raise InputError("--rounds goes with --schedule; otherwise give T' of each round as --temperatures")
-        return given
-    if len(given) != 2 or options.rounds is None or options.rounds < 1:
-        raise InputError("--schedule leads from the first to the last of two --temperatures over --rounds N")
-    first, last = given
-    made: dict[str, schedules.Schedule] = {}
-    try:
-        made["linear"] = schedules.Linear(first, last)
-        made["exploit-last"] = schedules.ExploitLast(schedules.Constant(first), last)
-        if options.schedule == "geometric":
-            made["geometric"] = schedules.Geometric(first, last)
-    except InputError:
-        raise
-    except ValueError as error:
-        raise InputError(str(error)) from None
-    schedule = made[options.schedule]
-    return tuple(round(schedule(k, options.rounds), 6) for k in range(options.rounds))
-
-
-def _number(text: str) -> float:
-    try:
-        return float(text)
-    except ValueError:
-        raise InputError(f"--temperatures {text!r} is not a number") from None
+    steps = temperatures.written_out(options)
+    if not options.exploit_last:
+        if options.schedule is None and options.rounds is not None:
+            raise InputError(
+                "--rounds goes with --schedule or --exploit-last; otherwise give T' of each round as --temperatures"
+            )
+        return steps
+    if options.rounds is None or options.rounds < 1:
+        raise InputError("--exploit-last needs --rounds N: T' = 0 in the last of them")
+    return (*(steps[min(k, len(steps) - 1)] for k in range(options.rounds - 1)), 0.0)
 
 
 def _suggest(options: Namespace) -> Any:

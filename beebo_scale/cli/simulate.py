@@ -32,6 +32,7 @@ from ..surrogates import KINDS
 from ..surrogates.kernels import PRIORS
 from ..surrogates.target import TRANSFORMS
 from ..temperature import ExploitLast
+from . import temperatures
 from .arguments import number, parse_features, parse_names, whole_number
 
 HELP = "Play whole campaigns on a fully measured file or a test function, with BEEBO and with baselines."
@@ -76,8 +77,7 @@ def build_parser() -> ArgumentParser:
     add("--iterations", type=whole_number, default=Fitting.iterations, help="of a fit, at most")
     add("--cold", action="store_true", help="do not start a fit from the hyperparameters of the round before")
     add = parser.add_argument_group("the choice").add_argument
-    add("--temperatures", nargs="+", metavar="T", help="T' of each round, the last one for all others; default: 1")
-    add("--exploit-last", action="store_true", help="T' and kappa = 0 in the last round, as in the paper")
+    temperatures.add_options(add, "T' and kappa = 0")
     add("--kappa", type=number, default=Options.kappa, help="of ucb, q-ucb, gp-bucb, rahbo: mean + sqrt(kappa) std")
     add("--risk", type=number, default=Options.risk, help="of rahbo: what a unit of variance costs")
     add("--restarts", type=whole_number, default=BoxSearch.restarts, help="batches that move side by side in a cube")
@@ -164,13 +164,7 @@ def _world(options: Namespace) -> Landscape | TestFunction:
 
 def _options(options: Namespace) -> Options:
     """What the strategies are made with."""
-    given = parse_names(options.temperatures) or ("1",)
-    try:
-        steps = Steps(tuple(float(text) for text in given))
-    except InputError:
-        raise
-    except ValueError:
-        raise InputError(f"--temperatures {' '.join(given)}: give numbers") from None
+    steps = Steps(temperatures.written_out(options))
     return Options(
         fitting=Fitting(options.kind, options.transform, options.priors, options.iterations, not options.cold),
         schedule=ExploitLast(steps) if options.exploit_last else steps,

@@ -163,7 +163,8 @@ BROKEN = {
     "no file": (["init", "d", *INIT, "--measured=x.csv"], "x.csv: no such file"),
     "library and box": (["init", "d", *INIT, "--bounds", "a:1:2"], "either a library or bounds"),
     "a schedule of one": (["init", "d", *INIT, "--schedule=linear", "--rounds=3"], "--schedule leads from the first"),
-    "rounds alone": (["init", "d", *INIT, "--rounds=3"], "--rounds goes with --schedule"),
+    "rounds alone": (["init", "d", *INIT, "--rounds=3"], "--rounds goes with --schedule or --exploit-last"),
+    "which is the last": (["init", "d", *INIT, "--exploit-last"], "--exploit-last needs --rounds N"),
     "geometric to zero": (
         ["init", "d", *INIT, "--schedule=geometric", "--temperatures=2,0", "--rounds=3"],
         "needs temperatures above zero",
@@ -174,6 +175,20 @@ BROKEN = {
     "two goals": (["init", "d", *INIT, "--minimize", "--hit=3"], "exclude each other"),
     "wrong option": (["suggest", "c", "--foo"], "not understood: --foo"),
 }
+
+
+@pytest.mark.parametrize(
+    ("plan", "written"),
+    [
+        (["--exploit-last", "--rounds=3"], "[1.0, 1.0, 0.0]"),
+        (["--exploit-last", "--rounds=2", "--temperatures=2,1,0.5"], "[2.0, 0.0]"),
+        (["--exploit-last", "--rounds=3", "--temperatures=2,0.5", "--schedule=geometric"], "[2.0, 1.0, 0.0]"),
+        (["--rounds=3", "--temperatures=2,0", "--schedule=linear"], "[2.0, 1.0, 0.0]"),
+    ],
+)
+def test_temperatures_are_written_out(folder, capsys, plan, written):
+    campaign(capsys, "init", "c", *INIT, *plan)
+    assert f"temperatures: {written}" in (folder / "c" / "campaign.yaml").read_text().splitlines()
 
 
 @pytest.mark.parametrize("case", BROKEN)

@@ -51,7 +51,8 @@ def test_from_a_configuration_file_to_a_page(folder, capsys):
         "start": 8,
         "rounds": 2,
     }
-    config |= {"seeds": 2, "temperatures": [1, 0.5], "strategies": ["random", "mean-beebo"], "iterations": 10, "top": 5}
+    config |= {"seeds": 2, "strategies": ["random", "mean-beebo"], "iterations": 10, "top": 5}
+    config |= {"temperatures": [1, 0.25], "schedule": "geometric"}
     (folder / "a.yaml").write_text(yaml.safe_dump(config))
     assert main(["simulate", "--config", "a.yaml", "--run-dir", "runs", "--exploit-last", "--minimize"]) == 0
     said = capsys.readouterr().out
@@ -64,7 +65,7 @@ def test_from_a_configuration_file_to_a_page(folder, capsys):
     assert summary["measured"].tolist() == [8, 12, 16] * 2
     assert summary["seeds"].tolist() == [2] * 6
     job = (folder / "runs" / "mean-beebo-1" / "job.json").read_text()
-    assert "ExploitLast(schedule=Steps(temperatures=(1.0, 0.5)), last=0.0)" in job
+    assert "ExploitLast(schedule=Steps(temperatures=(1.0, 0.25)), last=0.0)" in job
 
 
 def test_a_function(folder):
@@ -94,7 +95,8 @@ BAD = {
     "too much": ({"rounds": "15"}, ["68 rows would be measured, but it has 64 distinct inputs", "lower start, q"]),
     "top": ({"top": "64"}, ["top = 64: give 1 or more, and less than the 64 rows"]),
     "noise": ({"noise": "1"}, ["--noise goes with --function only"]),
-    "temperature": ({"temperatures": "hot"}, ["--temperatures hot: give numbers"]),
+    "temperature": ({"temperatures": "hot"}, ["--temperatures 'hot' is not a number"]),
+    "one end": ({"schedule": "linear", "temperatures": "2"}, ["--schedule leads from the first to the last of two"]),
     "cold temperature": ({"temperatures": "-1"}, ["temperature T' = -1.0 is not usable"]),
     "no variances": (
         {"function": "levy", "dimension": "2", "strategies": "rahbo"},
