@@ -21,7 +21,7 @@ from typing import Any
 
 import yaml
 from paper_curves import draw_families
-from paper_page import page
+from paper_page import DEFAULT, page
 
 from beebo_scale.errors import InputError
 from beebo_scale.progress import track
@@ -35,11 +35,10 @@ from beebo_scale.simulation.published import TABLES, published
 from beebo_scale.simulation.results import judge
 from beebo_scale.simulation.simulate import MAKERS
 from beebo_scale.surrogates.kernels import PRIORS
-from beebo_scale.temperature import Constant, ExploitLast, Geometric
+from beebo_scale.temperature import Constant, ExploitLast
 
 ROOT = Path(__file__).parents[1]
 TEMPERED = ("mean-beebo", "max-beebo", "q-ucb", "gp-bucb")  # methods that have a T', or the kappa = (2 T')^2 it equals
-DEFAULT = Geometric(1.0, 0.25)  # T' of `default`, which is meanBEEBO: what we would take knowing nothing of a problem
 METHODS = (
     *("default", "mean-beebo", "max-beebo", "q-ucb", "random", "thompson", "q-logei", "kb-logei", "gp-bucb"),
     *("local-penalisation", "gibbon", "gibbon-scaled", "turbo"),
@@ -84,15 +83,15 @@ class Case:
 
     def run(self, setting: Setting) -> Run:
         """The closed loop, in a folder with the name of the case."""
-        schedule = DEFAULT if self.temperature is None else Constant(self.temperature)
+        tempered = self.temperature if self.temperature is not None else DEFAULT
         maker = MAKERS["mean-beebo" if self.method == "default" else self.method]
         options = Options(
             Fitting(priors=setting.priors, transform=setting.transform, iterations=setting.iterations),
-            ExploitLast(schedule),
-            kappa=(2.0 * schedule(0, setting.rounds)) ** 2,
+            ExploitLast(Constant(tempered)),
+            kappa=(2.0 * tempered) ** 2,
             search=BoxSearch(setting.restarts, start=setting.search_start),  # type: ignore[arg-type]
         )
-        suffix = "" if self.temperature is None else f"_{self.temperature:g}"
+        suffix = "" if self.temperature is None else f"_{tempered:g}"
         name, world = f"{self.problem}-{self.d}_{self.method}{suffix}", published(self.problem, self.d)
         return Run(world, maker(options), name, self.seed, Plan(setting.q, setting.rounds, setting.start))
 

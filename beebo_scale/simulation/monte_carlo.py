@@ -1,4 +1,7 @@
-"""Batch acquisition functions of botorch over a cube: all q points move together, as in the paper's q-UCB.
+"""Batch acquisition functions of botorch over a cube: all q points move together, by Adam, as in the paper's q-UCB.
+
+L-BFGS-B is a poor climber here: most of the batch hardly moves, and on Levy in 100 inputs it ended at 0.2 of the way to
+the optimum where Adam ends at 0.96, as published.
 
 Point after point (GIBBON, Kriging believer and the like): see `sequential.py`.
 """
@@ -11,6 +14,7 @@ from typing import Any, Literal
 
 import torch
 from botorch.acquisition import qLogExpectedImprovement, qUpperConfidenceBound
+from botorch.generation import gen_candidates_torch
 from botorch.models.model import Model
 from botorch.optim import optimize_acqf
 from botorch.posteriors import GPyTorchPosterior
@@ -22,13 +26,12 @@ from torch import Tensor
 
 from ..errors import InputError
 from ..posterior import Posterior
-from ..proposal.climb import RISE, SLOPE
 from ..surrogates import Surrogate
 from .strategies import Learned, check_kappa, cube_of, kappa_of
 from .world import Points, State
 
 SAMPLES = 128  # of the batch's values
-LIMITS = {"maxiter": 200, "gtol": SLOPE, "ftol": RISE, "init_batch_limit": 16}  # those of BEEBO's search
+LIMITS = {"stopping_criterion_options": {"maxiter": 300}, "init_batch_limit": 16}
 
 
 @dataclass(frozen=True)
@@ -46,7 +49,7 @@ class MonteCarlo(Learned):
     acquisition: Literal["ucb", "log-ei"] = "ucb"
     kappa: float = 4.0
     restarts: int = 4
-    raw_samples: int = 64
+    raw_samples: int = 100
     last_kappa: float | None = None
 
     def __post_init__(self) -> None:
@@ -66,6 +69,7 @@ class MonteCarlo(Learned):
                 q=state.q,
                 num_restarts=self.restarts,
                 raw_samples=max(self.raw_samples, self.restarts),
+                gen_candidates=gen_candidates_torch,
                 options={**LIMITS, "batch_limit": self.restarts, "seed": state.seed},
             )
         return state.world.chosen(settings.frame(X))

@@ -7,7 +7,6 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from ..energy import SoftmaxEnergy
 from ..errors import InputError
 from ..progress import track
 from ..proposal import BoxSearch
@@ -24,7 +23,7 @@ from .processes import run_all
 from .rahbo import RiskAverse, no_variances
 from .results import Results, collect
 from .sequential import BatchUpperConfidence, KrigingBeliever
-from .strategies import Beebo, Fitting, Greedy, Random, Thompson, UpperConfidence
+from .strategies import Beebo, Fitting, Greedy, MaxBeebo, Random, Thompson, UpperConfidence
 from .turbo import Turbo
 from .world import Strategy
 
@@ -63,7 +62,7 @@ MAKERS: dict[str, Callable[[Options], Strategy]] = {
     "q-ucb": lambda o: MonteCarlo(o.fitting, "ucb", o.kappa, o.search.restarts, last_kappa=o.last_kappa),
     "q-logei": lambda o: MonteCarlo(o.fitting, "log-ei", o.kappa, o.search.restarts),
     "mean-beebo": lambda o: Beebo(o.fitting, o.schedule, search=o.search),
-    "max-beebo": lambda o: Beebo(o.fitting, o.schedule, SoftmaxEnergy(), o.search),
+    "max-beebo": lambda o: MaxBeebo(o.fitting, o.schedule, search=o.search),
     "kb-logei": lambda o: KrigingBeliever(o.fitting),
     "gp-bucb": lambda o: BatchUpperConfidence(o.fitting, kappa=o.kappa, last_kappa=o.last_kappa),
     "local-penalisation": lambda o: LocalPenalisation(o.fitting),

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from ..acquisition import check_temperature
-from ..energy import Energy, MeanEnergy
+from ..energy import Energy, MeanEnergy, SoftmaxEnergy
 from ..errors import InputError
 from ..posterior import Posterior
 from ..proposal import BoxSearch, propose
@@ -169,11 +169,26 @@ class Beebo(Learned):
             **state.world.offer(state.points, state.run_seed),
             temperature=temperature,
             maximize=state.world.maximize,
-            energy=self.energy if temperature > 0 else MeanEnergy(),
+            energy=self.energy_of(state, model) if temperature > 0 else MeanEnergy(),
             search=self.search,
             seed=state.seed,
         )
         return state.world.chosen(batch.frame)
+
+    def energy_of(self, state: State, model: Surrogate) -> Energy:
+        """The energy of a round."""
+        return self.energy
+
+
+@dataclass(frozen=True)
+class MaxBeebo(Beebo):
+    """maxBEEBO: the batch shares the softmax with the best value that was measured so far (paper, softmax appendix)."""
+
+    energy: SoftmaxEnergy = field(default_factory=SoftmaxEnergy)
+
+    def energy_of(self, state: State, model: Surrogate) -> Energy:
+        """The softmax energy with that value."""
+        return replace(self.energy, f_max=float((state.sign * model.data.y).max()))
 
 
 def check_kappa(kappa: float) -> None:

@@ -18,6 +18,7 @@ from beebo_scale.simulation.monte_carlo import MonteCarlo, PosteriorModel
 from beebo_scale.simulation.strategies import (
     Beebo,
     Greedy,
+    MaxBeebo,
     Random,
     Thompson,
     UpperConfidence,
@@ -66,10 +67,16 @@ def test_to_minimise_is_to_maximise_the_negative():
     picks = []
     for sign in (1.0, -1.0):
         world = bs.Landscape.read(frame.assign(y=sign * frame["y"]), "y", {"variant": "protein"}, minimize=sign < 0)
-        for strategy in (Greedy(fitting), UpperConfidence(fitting), RandomForest(trees=10), Beebo(fitting)):
+        for strategy in (
+            Greedy(fitting),
+            UpperConfidence(fitting),
+            RandomForest(trees=10),
+            Beebo(fitting),
+            MaxBeebo(fitting),
+        ):
             state = state_of(world, count=20)
             picks.append(strategy.choose(state, strategy.fit(state)).tolist())
-    assert picks[:4] == picks[4:]
+    assert picks[:5] == picks[5:]
 
 
 def test_beebo_without_temperature_is_greedy():
@@ -241,6 +248,15 @@ def test_without_temperature_every_energy_is_the_mean(temperature):
     surrogate = mean.fit(state)
     same = mean.choose(state, surrogate) == soft.choose(state, surrogate)
     assert same.all() == (temperature == 0.0)
+
+
+@pytest.mark.parametrize("minimize", [False, True])
+def test_max_beebo_shares_the_softmax_with_the_best_measured_value(minimize):
+    state = state_of(mixed_landscape(minimize=minimize))
+    strategy = MaxBeebo(SHORT)
+    surrogate = strategy.fit(state)
+    measured = surrogate.scale.standardise(torch.from_numpy(state.values))
+    assert strategy.energy_of(state, surrogate).f_max == pytest.approx(float((state.sign * measured).max()))
 
 
 def test_temperatures_by_round():
