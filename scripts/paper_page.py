@@ -30,15 +30,16 @@ first five published replicates are known, too, and the two halves of the ten di
 was {theirs}; ours is {ours} (root mean squares over problems and methods with T', best so far / regret).
 
 **What is the same.** Functions, starting points (seeds 0 to 4 have the very points of the published replicates),
-rounds, batch size, T' and kappa, the last round with T' = 0 (mean energy) or kappa = 0, Matern-5/2, and the priors but
-for this: `search` has those of the paper, and no lengthscale below n^(-1/d) / 4. **What differs.** Fits start from the
-hyperparameters of the round before and take at most {iterations} iterations; the paper's start afresh and run to the
-end. BEEBO climbs by L-BFGS-B from {restarts} batch(es) of {start} start (`mixed`: Sobol points, and a part n^(-1/d) / 2
-near the best rows), the paper's by Adam from 10 of 100 Sobol batches; in the last round ours starts from the best
-posterior mean. q-UCB and q-LogEI climb by Adam as there, from {restarts} of 100 Sobol batches, not from 10, and average 128 samples, not 1,024. Regret
-is divided by its expectation at random, not by that of one random batch a seed. Thompson sampling draws scrambled Sobol
-points: the published one's, not scrambled, hold the middle of the cube, which is the optimum of Ackley and Rastrigin
-(hence its 1.000 there)."""
+rounds, batch size, T' and kappa, the last round with T' = 0 (mean energy) or kappa = 0, Matern-5/2, f_max of the
+softmax energy, and the priors but for this: `search` has those of the paper, and no lengthscale below n^(-1/d) / 4.
+**What differs.** Fits start from the hyperparameters of the round before (and afresh) and take at most {iterations}
+iterations of the exact likelihood; the paper's start afresh, and its scripts estimate likelihood and solves by
+conjugate gradients and random probes. BEEBO climbs by L-BFGS-B from {restarts} batch(es) of {start} start (`mixed`:
+Sobol points, and a part n^(-1/d) / 2 near the best rows), the paper's by Adam from 10 of 100 Sobol batches; in the
+last round ours starts from the best posterior mean. q-UCB and q-LogEI climb by Adam as there, but from {restarts} of
+100 Sobol batches and with 128 samples, not 1,024. Regret is divided by its expectation at random, not by that of one
+random batch a seed. Thompson sampling draws scrambled Sobol points: the published one's, not scrambled, hold the
+middle of the cube, which is the optimum of Ackley and Rastrigin (hence its 1.000 there)."""
 
 
 def page(
