@@ -7,6 +7,7 @@ import os
 import signal
 import sys
 import threading
+import traceback
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from multiprocessing.connection import Connection, wait
@@ -30,13 +31,26 @@ def run_all(runs: Sequence[Run], base: str, processes: int, on_round: Callable[[
 
     Raises:
         InputError: of a run; the others are stopped and can go on later.
-        RuntimeError: a process ended without a word, such as for lack of memory.
+        RuntimeError: runs failed, which is told when all others are finished; or a process ended without a word, such
+            as for lack of memory.
     """
+    failed: list[str] = []
     if processes == 1:
         with _threads(runs[0].threads):
             for run in runs:
-                run_loop(run, base, on_round)
-        return
+                what, text = _done(run, base, on_round)
+                _take(what, text, on_round, failed)
+    else:
+        _deal(runs, base, processes, on_round, failed)
+    if failed:
+        raise RuntimeError(
+            f"{len(failed)} of {len(runs)} runs failed, all others are finished; the same command tries again. "
+            f"The first: {failed[0]}"
+        )
+
+
+def _deal(runs: Sequence[Run], base: str, processes: int, on_round: Callable[[], object], failed: list[str]) -> None:
+    """All runs in new processes; what failed is added to the list."""
     context = multiprocessing.get_context("spawn")  # a fork would share the locks of torch's threads
     waiting, busy, started = list(reversed(runs)), set(), []
     try:
@@ -52,7 +66,7 @@ def run_all(runs: Sequence[Run], base: str, processes: int, on_round: Callable[[
         while busy:
             for pipe in wait(list(busy)):
                 assert isinstance(pipe, Connection)
-                if _heard(pipe, on_round):
+                if _heard(pipe, on_round, failed):
                     if waiting:
                         pipe.send(waiting.pop())
                     else:
@@ -65,17 +79,35 @@ def run_all(runs: Sequence[Run], base: str, processes: int, on_round: Callable[[
             process.join()
 
 
-def _heard(pipe: Connection, on_round: Callable[[], object]) -> bool:
-    """Take one message; whether it says that a run is finished."""
+def _heard(pipe: Connection, on_round: Callable[[], object], failed: list[str]) -> bool:
+    """Take one message; whether it says that a run is over."""
     try:
         what, text = pipe.recv()
     except EOFError:
         raise RuntimeError("a process of the simulation ended without a word; is the memory too small?") from None
+    return _take(what, text, on_round, failed)
+
+
+def _take(what: str, text: str, on_round: Callable[[], object], failed: list[str]) -> bool:
+    """Do what a message asks for; whether it says that a run is over."""
     if what == "refused":
         raise InputError(text)
     if what == "round":
         on_round()
-    return bool(what == "finished")
+    if what == "failed":
+        failed.append(text)
+    return what in ("finished", "failed")
+
+
+def _done(run: Run, base: str, on_round: Callable[[], object]) -> tuple[str, str]:
+    """Do a run; how it ended, as a message."""
+    try:
+        run_loop(run, base, on_round)
+    except InputError as error:
+        return "refused", str(error)
+    except Exception:  # whatever it is: the other runs do not depend on it
+        return "failed", f"{run.name}-{run.seed}\n{traceback.format_exc()}"
+    return "finished", ""
 
 
 def _serve(pipe: Connection, base: str, threads: int) -> None:
@@ -85,12 +117,7 @@ def _serve(pipe: Connection, base: str, threads: int) -> None:
     tqdm.set_lock(threading.RLock())  # its own would be a semaphore, which is left behind when the parent ends us
     torch.set_num_threads(threads)
     while (run := pipe.recv()) is not None:
-        try:
-            run_loop(run, base, lambda: pipe.send(("round", "")))
-        except InputError as error:
-            pipe.send(("refused", str(error)))
-            return
-        pipe.send(("finished", ""))
+        pipe.send(_done(run, base, lambda: pipe.send(("round", ""))))
 
 
 def _end_with_parent() -> None:

@@ -1,4 +1,6 @@
 import multiprocessing
+import re
+from dataclasses import dataclass
 
 import pytest
 
@@ -26,17 +28,39 @@ def test_two_processes_do_what_one_does(tmp_path):
 
 def test_words_of_a_process():
     here, there = multiprocessing.Pipe()
-    rounds = []
-    for what in ("round", "finished", "refused"):
+    rounds, failed = [], []
+    for what in ("round", "finished", "failed", "refused"):
         there.send((what, "q is odd"))
-    assert [_heard(here, lambda: rounds.append(1)) for _ in range(2)] == [False, True]
-    assert rounds == [1]
+    assert [_heard(here, lambda: rounds.append(1), failed) for _ in range(3)] == [False, True, True]
+    assert (rounds, failed) == ([1], ["q is odd"])
     with pytest.raises(InputError, match="q is odd"):
-        _heard(here, lambda: None)
+        _heard(here, lambda: None, [])
     there.close()
     with pytest.raises(RuntimeError, match="ended without a word"):
-        _heard(here, lambda: None)
+        _heard(here, lambda: None, [])
     here.close()
+
+
+@dataclass(frozen=True)
+class Broken(Random):
+    """Fails in its second round."""
+
+    def choose(self, state, model):
+        if state.round:
+            raise ArithmeticError("one over zero")
+        return super().choose(state, model)
+
+
+@pytest.mark.parametrize("processes", [1, 2])
+def test_a_run_that_fails_leaves_the_others_alone(tmp_path, processes):
+    strategies = {"broken": Broken(), "random": Random()}
+    words = "2 of 4 runs failed, all others are finished.*broken-0.*ArithmeticError: one over zero"
+    with pytest.raises(RuntimeError, match=re.compile(words, re.DOTALL)):
+        bs.simulate(protein_landscape(), strategies, tmp_path, **LOOP, processes=processes)
+    kept = {path.parent.name: path.name for path in sorted(tmp_path.glob("*/round-*.csv"))}
+    assert kept == {
+        f"{name}-{seed}": f"round-00{k}.csv" for name, k in (("broken", 1), ("random", 2)) for seed in (0, 1)
+    }
 
 
 def test_best_so_far_never_falls_and_own_strategies_have_names(tmp_path):
