@@ -33,13 +33,14 @@ was {theirs}; ours is {ours} (root mean squares over problems and methods with T
 rounds, batch size, T' and kappa, the last round with T' = 0 (mean energy) or kappa = 0, Matern-5/2, f_max of the
 softmax energy, and the priors but for this: `search` has those of the paper, and no lengthscale below n^(-1/d) / 4.
 **What differs.** Fits start from the hyperparameters of the round before (and afresh) and take at most {iterations}
-iterations of the exact likelihood; the paper's start afresh, and its scripts estimate likelihood and solves by
-conjugate gradients and random probes. BEEBO climbs by L-BFGS-B from {restarts} batch(es) of {start} start (`mixed`:
-Sobol points, and a part n^(-1/d) / 2 near the best rows), the paper's by Adam from 10 of 100 Sobol batches; in the
-last round ours starts from the best posterior mean. q-UCB and q-LogEI climb by Adam as there, but from {restarts} of
-100 Sobol batches and with 128 samples, not 1,024. Regret is divided by its expectation at random, not by that of one
-random batch a seed. Thompson sampling draws scrambled Sobol points: the published one's, not scrambled, hold the
-middle of the cube, which is the optimum of Ackley and Rastrigin (hence its 1.000 there)."""
+iterations of the exact likelihood, afresh from lengthscales of 0.5 and a noise variance of 0.01; the paper's start
+afresh, from 0.693 and 2, and its scripts estimate likelihood and solves by conjugate gradients and random probes.
+BEEBO climbs by L-BFGS-B from {restarts} batch(es) of {start} start (`mixed`: Sobol points, and a part n^(-1/d) / 2
+near the best rows), the paper's by Adam from 10 of 100 Sobol batches; in the last round ours starts from the best
+posterior mean. q-UCB and q-LogEI climb by Adam as there, but from {restarts} of 100 Sobol batches and with 128
+samples, not 1,024. Regret is divided by its expectation at random, not by that of one random batch a seed. Thompson
+sampling draws scrambled Sobol points: the published one's, not scrambled, hold the middle of the cube, which is the
+optimum of Ackley and Rastrigin (hence its 1.000 there)."""
 
 
 def page(

@@ -168,6 +168,8 @@ def _temperatures(options: Namespace) -> tuple[float, ...]:
         return steps
     if options.rounds is None or options.rounds < 1:
         raise InputError("--exploit-last needs --rounds N: T' = 0 in the last of them")
+    if len(steps) > options.rounds:
+        raise InputError(f"--temperatures has {len(steps)} for --rounds {options.rounds}; leave some out")
     return (*(steps[min(k, len(steps) - 1)] for k in range(options.rounds - 1)), 0.0)
 
 

@@ -164,6 +164,10 @@ BROKEN = {
     "library and box": (["init", "d", *INIT, "--bounds", "a:1:2"], "either a library or bounds"),
     "a schedule of one": (["init", "d", *INIT, "--schedule=linear", "--rounds=3"], "--schedule leads from the first"),
     "rounds alone": (["init", "d", *INIT, "--rounds=3"], "--rounds goes with --schedule or --exploit-last"),
+    "too few rounds": (
+        ["init", "d", *INIT, "--exploit-last", "--rounds=2", "--temperatures=2,1,0.5"],
+        "--temperatures has 3 for --rounds 2",
+    ),
     "which is the last": (["init", "d", *INIT, "--exploit-last"], "--exploit-last needs --rounds N"),
     "geometric to zero": (
         ["init", "d", *INIT, "--schedule=geometric", "--temperatures=2,0", "--rounds=3"],
@@ -181,7 +185,7 @@ BROKEN = {
     ("plan", "written"),
     [
         (["--exploit-last", "--rounds=3"], "[1.0, 1.0, 0.0]"),
-        (["--exploit-last", "--rounds=2", "--temperatures=2,1,0.5"], "[2.0, 0.0]"),
+        (["--exploit-last", "--rounds=3", "--temperatures=2,1,0.5"], "[2.0, 1.0, 0.0]"),
         (["--exploit-last", "--rounds=3", "--temperatures=2,0.5", "--schedule=geometric"], "[2.0, 1.0, 0.0]"),
         (["--rounds=3", "--temperatures=2,0", "--schedule=linear"], "[2.0, 1.0, 0.0]"),
     ],
