@@ -45,7 +45,7 @@ def run_all(runs: Sequence[Run], base: str, processes: int, on_round: Callable[[
     if failed:
         raise RuntimeError(
             f"{len(failed)} of {len(runs)} runs failed, all others are finished; the same command tries again. "
-            f"The first: {failed[0]}"
+            f"The first: {min(failed)}"
         )
 
 
