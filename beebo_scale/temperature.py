@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import torch
 
 from .acquisition import check_temperature
+from .errors import InputError
 
 Schedule = Callable[[int, int], float]
 
@@ -56,11 +57,29 @@ class Geometric:
 
     def __post_init__(self) -> None:
         if not min(check_temperature(self.first), check_temperature(self.last)) > 0:
-            raise ValueError("a geometric schedule needs temperatures above zero; end it with ExploitLast for zero")
+            raise InputError("a geometric schedule needs temperatures above zero; end it with ExploitLast for zero")
 
     def __call__(self, round: int, rounds: int) -> float:
         """T' of a round."""
         return self.first * (self.last / self.first) ** _part(round, rounds)
+
+
+@dataclass(frozen=True)
+class Steps:
+    """T' of each round, written out; the last one also serves the rounds beyond."""
+
+    temperatures: tuple[float, ...]
+
+    def __post_init__(self) -> None:
+        if not self.temperatures:
+            raise InputError("temperatures is empty; give T' of at least one round")
+        for temperature in self.temperatures:
+            check_temperature(temperature)
+
+    def __call__(self, round: int, rounds: int) -> float:
+        """T' of a round."""
+        _part(round, rounds)
+        return self.temperatures[min(round, len(self.temperatures) - 1)]
 
 
 @dataclass(frozen=True)
@@ -95,7 +114,7 @@ class LogNormalDraws:
 
     def __post_init__(self) -> None:
         if not check_temperature(self.median) > 0 or not check_temperature(self.sigma) >= 0:
-            raise ValueError("the median of T' is above zero and sigma not negative")
+            raise InputError("the median of T' is above zero and sigma not negative")
 
     def __call__(self, round: int, rounds: int) -> float:
         """T' of a round."""

@@ -32,7 +32,7 @@ ALLOWED = {
     "training": {"surrogates", "screening", "posterior", "roots", *FOUNDATIONS},
     "proposal": {"acquisition", "energy", "temperature", "information", "bounds", "posterior", "roots"}
     | {"surrogates", "screening", *FOUNDATIONS},
-    "campaign": {"acquisition", "energy", "proposal", "surrogates", "screening", *FOUNDATIONS},
+    "campaign": {"acquisition", "energy", "proposal", "surrogates", "screening", "temperature", *FOUNDATIONS},
     "simulation": {"acquisition", "datasets", "energy", "posterior", "proposal", "screening", "surrogates"}
     | {"temperature", *FOUNDATIONS},
     "report": {"surrogates", "screening", "training", "posterior", *FOUNDATIONS},

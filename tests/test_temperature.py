@@ -10,10 +10,17 @@ from beebo_scale.energy import SoftmaxEnergy
 from beebo_scale.surrogates.gp import GaussianProcess, exact_posterior
 from beebo_scale.surrogates.kernels import ExchangeKernel, icm_kernel
 from beebo_scale.surrogates.observations import merge_replicates
-from beebo_scale.temperature import Constant, ExploitLast, Geometric, Linear, LogNormalDraws, from_kappa
+from beebo_scale.temperature import Constant, ExploitLast, Geometric, Linear, LogNormalDraws, Steps, from_kappa
 from tests.helpers import close, exact_toy, normal, uniform
 
-SCHEDULES = [Constant(0.5), Linear(2.0, 0.5), Geometric(2.0, 0.5), ExploitLast(Constant(0.5)), LogNormalDraws(0.5)]
+SCHEDULES = [
+    Constant(0.5),
+    Linear(2.0, 0.5),
+    Geometric(2.0, 0.5),
+    ExploitLast(Constant(0.5)),
+    LogNormalDraws(0.5),
+    Steps((2.0, 0.5)),
+]
 
 
 def by_round(schedule, rounds):
@@ -35,6 +42,9 @@ def by_round(schedule, rounds):
         (ExploitLast(Constant(0.5)), [0.5, 0.5, 0.0]),
         (ExploitLast(Linear(2.0, 0.5)), [2.0, 1.25, 0.0]),
         (ExploitLast(Geometric(2.0, 0.5), last=0.1), [2.0, 1.0, 0.1]),
+        (Steps((2.0, 0.7)), [2.0, 0.7, 0.7]),
+        (Steps((2.0, 0.7, 0.5, 0.1)), [2.0, 0.7, 0.5]),
+        (ExploitLast(Steps((2.0,))), [2.0, 2.0, 0.0]),
     ],
 )
 def test_values_by_round(schedule, expected):
@@ -91,6 +101,7 @@ def test_rounds_that_do_not_exist(schedule, round, rounds):
         lambda T: Geometric(T, 1.0),
         lambda T: Geometric(1.0, T),
         lambda T: ExploitLast(Constant(1.0), T),
+        lambda T: Steps((1.0, T)),
         lambda T: LogNormalDraws(T),
         lambda T: LogNormalDraws(1.0, sigma=T),
         from_kappa,
@@ -100,6 +111,11 @@ def test_rounds_that_do_not_exist(schedule, round, rounds):
 def test_bad_temperatures(make, T):
     with pytest.raises(InputError):
         make(T)
+
+
+def test_no_temperature_at_all():
+    with pytest.raises(InputError, match="temperatures is empty"):
+        Steps(())
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,6 @@ from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
-from ..acquisition import check_temperature
 from ..errors import InputError
 from ..proposal import Box, BoxSearch, Request
 from ..proposal.climb import Start
@@ -16,6 +15,7 @@ from ..screening.files import did_you_mean
 from ..screening.roles import check_weights, weighted_name
 from ..surrogates.fit import check_likelihood
 from ..surrogates.target import HELD_OUT
+from ..temperature import Steps
 
 HEADER = """\
 # The settings of this campaign. All but the names of targets and features, id, noise_variance and batch may be changed
@@ -115,10 +115,6 @@ class Settings:
         if self.several:
             self._check_several()
         check_likelihood(self.likelihood, self.kind, self.noise_variance is not None)
-        if not self.temperatures:
-            raise InputError("temperatures is empty; give T' of at least one round")
-        for temperature in self.temperatures:
-            check_temperature(temperature)
         self.request(1)
         self.search()
 
@@ -151,7 +147,7 @@ class Settings:
 
     def request(self, round: int, q: int | None = None) -> Request:
         """What a round (from 1) asks for."""
-        temperature = self.temperatures[min(round, len(self.temperatures)) - 1]
+        temperature = Steps(tuple(self.temperatures))(round - 1, round)
         return Request(self.q if q is None else q, temperature, not self.minimize, seed=self.seed + round - 1)
 
     def search(self) -> BoxSearch:

@@ -19,6 +19,7 @@ from ..screening.roles import parse_target
 from ..surrogates import KINDS
 from ..surrogates.kernels import PRIORS
 from ..surrogates.target import TRANSFORMS
+from ..temperature import ExploitLast, Steps
 from . import plates, temperatures
 from .arguments import number, parse_bounds, parse_features, parse_names, whole_number
 from .choice import BATCH, DROP_INVALID, ROBUST, TARGET, measured_id
@@ -170,7 +171,8 @@ def _temperatures(options: Namespace) -> tuple[float, ...]:
         raise InputError("--exploit-last needs --rounds N: T' = 0 in the last of them")
     if len(steps) > options.rounds:
         raise InputError(f"--temperatures has {len(steps)} for --rounds {options.rounds}; leave some out")
-    return (*(steps[min(k, len(steps) - 1)] for k in range(options.rounds - 1)), 0.0)
+    schedule = ExploitLast(Steps(steps))
+    return tuple(schedule(k, options.rounds) for k in range(options.rounds))
 
 
 def _suggest(options: Namespace) -> Any:

@@ -32,12 +32,7 @@ def written_out(options: Namespace) -> tuple[float, ...]:
         return given
     if len(given) != 2 or options.rounds is None or options.rounds < 1:
         raise InputError("--schedule leads from the first to the last of two --temperatures over --rounds N")
-    try:
-        schedule = SCHEDULES[options.schedule](*given)
-    except InputError:
-        raise
-    except ValueError as error:
-        raise InputError(str(error)) from None
+    schedule = SCHEDULES[options.schedule](*given)
     return tuple(round(schedule(k, options.rounds), 6) for k in range(options.rounds))
 
 

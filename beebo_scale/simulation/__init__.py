@@ -1,5 +1,6 @@
 """Closed loops on what is fully known: landscapes and test functions."""
 
+from ..temperature import Steps as Steps
 from .functions import TestFunction as TestFunction
 from .landscape import Landscape as Landscape
 from .results import Results as Results
@@ -10,4 +11,3 @@ from .simulate import NOISE_STRATEGIES as NOISE_STRATEGIES
 from .simulate import Options as Options
 from .simulate import simulate as simulate
 from .strategies import Fitting as Fitting
-from .strategies import Steps as Steps

@@ -106,7 +106,7 @@ def _done(run: Run, base: str, on_round: Callable[[], object]) -> tuple[str, str
     except InputError as error:
         return "refused", str(error)
     except Exception:  # whatever it is: the other runs do not depend on it
-        return "failed", f"{run.name}-{run.seed}\n{traceback.format_exc()}"
+        return "failed", f"{run.folder(base).name}\n{traceback.format_exc()}"
     return "finished", ""
 
 

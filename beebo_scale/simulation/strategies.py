@@ -9,7 +9,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..acquisition import check_temperature
 from ..energy import Energy, MeanEnergy, SoftmaxEnergy
 from ..errors import InputError
 from ..posterior import Posterior
@@ -53,23 +52,6 @@ class Fitting:
             maxiter=self.iterations,
             seed=state.seed,
         )
-
-
-@dataclass(frozen=True)
-class Steps:
-    """T' of each round, written out; the last one also serves the rounds beyond. A schedule of `temperature.py`."""
-
-    temperatures: tuple[float, ...]
-
-    def __post_init__(self) -> None:
-        if not self.temperatures:
-            raise InputError("give at least one temperature T'")
-        for temperature in self.temperatures:
-            check_temperature(temperature)
-
-    def __call__(self, round: int, rounds: int) -> float:
-        """T' of a round."""
-        return self.temperatures[min(round, len(self.temperatures) - 1)]
 
 
 @dataclass(frozen=True)

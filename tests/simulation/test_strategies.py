@@ -259,12 +259,7 @@ def test_max_beebo_shares_the_softmax_with_the_best_measured_value(minimize):
     assert strategy.energy_of(state, surrogate).f_max == pytest.approx(float((state.sign * measured).max()))
 
 
-def test_temperatures_by_round():
-    steps = Steps((2.0, 0.5))
-    assert [steps(k, 4) for k in range(4)] == [2.0, 0.5, 0.5, 0.5]
-    for bad in ((), (-1.0,), (math.nan,)):
-        with pytest.raises(InputError, match="temperature"):
-            Steps(bad)
+def test_kappa_and_the_best_scores():
     for strategy in (UpperConfidence, MonteCarlo):
         with pytest.raises(InputError, match="kappa = -1"):
             strategy(kappa=-1.0)
