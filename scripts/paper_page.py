@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import torch
-from paper_published import COLUMNS, Published, halves_error, tables, verdict
+from paper_published import COLUMNS, ERRORS, Published, halves_error, tables, verdict
+from scipy.stats import t as student
 
 from beebo_scale.simulation.paired import fisher, p_better, standard_error
 
@@ -64,7 +65,7 @@ def page(
         runs[f"last_{figure}"] = [values[-1] for values in runs[figure]]
     temperatures = sorted(runs["temperature"].dropna().unique())
     lines = ["# The paper's experiments, reproduced", "", *introduction(runs, setting), ""]
-    lines += ["## In all", "", *markdown(overview(runs)), "", *against_published(runs)]
+    lines += ["## In all", "", *markdown(overview(runs)), "", *cells(runs), "", *against_published(runs)]
     for temperature in temperatures:
         some = runs[runs["temperature"] == temperature]
         for figure, words in FIGURES.items():
@@ -131,6 +132,20 @@ def overview(runs: pd.DataFrame) -> Table:
         seconds = (sum(map(sum, some[f"{part}_seconds"])) / len(some) for part in ("fit", "choice"))
         table.append([*line, *(f"{value:.0f}" for value in seconds)])
     return table
+
+
+def cells(runs: pd.DataFrame) -> list[str]:
+    """How many of all cells are better, within and worse, and how many would be if the methods were equal."""
+    lines = []
+    for figure, words in FIGURES.items():
+        signs = "".join(
+            verdict(list(some[f"last_{figure}"]), known_of(some, figure, problem, d, method), LARGER[figure])
+            for (problem, d, method, _), some in runs.groupby(["problem", "d", "method", "temperature"], dropna=False)
+        )
+        better, within, worse = (signs.count(sign) for sign in "+=-")
+        lines.append(f"{words}: {better} cells better, {within} within, {worse} worse, of {len(signs)}.")
+    chance = float(student.cdf(-ERRORS, max(1, runs["seed"].nunique() - 1)))
+    return [*lines, f"Equal methods would be better in {chance:.0%} of the cells, and worse in as many (Student's t)."]
 
 
 def against_published(runs: pd.DataFrame) -> list[str]:

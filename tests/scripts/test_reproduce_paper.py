@@ -49,6 +49,17 @@ def test_a_tiny_one_and_after_a_kill(script, tmp_path, capsys):
     assert (tmp_path / "paper_tables.md").read_text() == page
 
 
+def test_cells_are_counted(script):
+    """Ackley in 50 inputs by meanBEEBO at T' = 0.5: 0.342 and 0.738 are published."""
+    case = {"problem": "ackley", "d": 50, "method": "mean-beebo", "temperature": 0.5, "last_regret": 0.738}
+    runs = pd.DataFrame([{**case, "seed": k, "last_normalised": 0.9 + 0.02 * k} for k in range(3)])
+    alone = runs.assign(method="default", temperature=float("nan"))  # there is nothing to compare it with
+    found = script("paper_page").cells(pd.concat([runs, alone]))
+    assert found[0] == "Best so far: 1 cells better, 0 within, 0 worse, of 1."
+    assert found[1] == "Regret of the last batch: 0 cells better, 1 within, 0 worse, of 1."
+    assert "in 9% of the cells" in found[2]  # P(t < -2) with two degrees of freedom: 0.092
+
+
 def test_the_published_figures(script):
     published = script("paper_published")
     known = published.tables()
