@@ -142,10 +142,12 @@ def page(found: dict[str, list[dict[str, Any]]]) -> str:
         "",
     ]
     lines += ["| case | runs | seconds | rounds 1 to 10 (s) | best so far | regret |", "|---|---|---|---|---|---|"]
+    longest = max(len(run["seconds"]) for runs in found.values() for run in runs)
     for name, runs in found.items():
         each = " ".join(f"{value:.1f}" for value in runs[0]["seconds"])
         last = runs[-1]
-        ends_at = f"{last['best_so_far']:.3f} | {last['regret']:.4f}" if "regret" in last else "stopped |"
+        stopped = len(last["seconds"]) < longest
+        ends_at = "stopped |" if stopped else f"{last['best_so_far']:.3f} | {last['regret']:.4f}"
         lines.append(f"| {name} | {len(runs)} | {median_seconds(runs):.1f} | {each} | {ends_at} |")
     lines += [""]
     for name, runs in found.items():
