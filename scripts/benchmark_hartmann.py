@@ -67,10 +67,6 @@ def default(rounds: int, warm: bool = True) -> dict[str, Any]:
 
 def reference(logdet: str, augment: str, rounds: int, limit: float) -> dict[str, Any]:
     """A closed loop of the package `beebo`; no new round begins after so many seconds."""
-    from beebo import BatchedEnergyEntropyBO
-    from botorch.generation import gen_candidates_torch
-    from botorch.optim import optimize_acqf
-
     world = published("hartmann", 6)
     points, seconds = [world.start(START, 0)], []
     for k in range(rounds):
@@ -79,22 +75,41 @@ def reference(logdet: str, augment: str, rounds: int, limit: float) -> dict[str,
         X, y = np.concatenate(points), world.truth(np.concatenate(points))
         began = time.perf_counter()
         model = fitted(torch.as_tensor(X), torch.as_tensor(y).unsqueeze(-1))
-        amplitude = float(model.covar_module.outputscale.detach())
-        acqf = BatchedEnergyEntropyBO(
-            model,
-            temperature=TEMPERATURE if k < rounds - 1 else 0.0,
-            kernel_amplitude=amplitude,
-            logdet_method=logdet,
-            augment_method=augment,
-        )
-        bounds = torch.stack([torch.zeros(6, dtype=torch.float64), torch.ones(6, dtype=torch.float64)])
-        batch, _ = optimize_acqf(
-            acqf, bounds, q=Q, num_restarts=RESTARTS, raw_samples=RAW, gen_candidates=gen_candidates_torch
-        )
+        batch = reference_batch(model, TEMPERATURE if k < rounds - 1 else 0.0, logdet, augment)
         seconds.append(time.perf_counter() - began)
-        points.append(batch.detach().numpy())
+        points.append(batch)
         print(f"  {logdet}/{augment} round {k + 1}: {seconds[-1]:.1f} s", flush=True)
     return {"seconds": seconds, **ends(world, points)}
+
+
+def reference_batch(
+    model: Any,
+    temperature: float,
+    logdet: str,
+    augment: str,
+    restarts: int = RESTARTS,
+    raw: int = RAW,
+    **energy: Any,
+) -> np.ndarray:
+    """A batch of the unit cube by the package `beebo`, Q x d; `energy` are its arguments of another than the mean."""
+    from beebo import BatchedEnergyEntropyBO
+    from botorch.generation import gen_candidates_torch
+    from botorch.optim import optimize_acqf
+
+    acqf = BatchedEnergyEntropyBO(
+        model,
+        temperature=temperature,
+        kernel_amplitude=float(model.covar_module.outputscale.detach()),
+        logdet_method=logdet,
+        augment_method=augment,
+        **energy,
+    )
+    cube = torch.tensor([[0.0], [1.0]], dtype=torch.float64).repeat(1, model.train_inputs[0].shape[-1])
+    batch, _ = optimize_acqf(
+        acqf, cube, q=Q, num_restarts=restarts, raw_samples=raw, gen_candidates=gen_candidates_torch
+    )
+    chosen: np.ndarray = batch.detach().numpy()
+    return chosen
 
 
 def fitted(X: torch.Tensor, Y: torch.Tensor) -> Any:

@@ -25,7 +25,7 @@ from typing import Any
 import gpytorch
 import numpy as np
 import torch
-from benchmark_hartmann import RESULTS, START, Q, ends, fitted
+from benchmark_hartmann import RESULTS, START, ends, fitted, reference_batch
 from paper_published import tables
 
 from beebo_scale.simulation.published import published
@@ -51,28 +51,16 @@ def inexact(on: bool) -> Iterator[None]:
 
 def choose(model: Any, exploit: bool, rough: bool, restarts: int, raw: int) -> np.ndarray:
     """A batch, Q x d; an inexact choice has the package's defaults, an exact one its exact settings."""
-    from beebo import BatchedEnergyEntropyBO
-    from botorch.generation import gen_candidates_torch
-    from botorch.optim import optimize_acqf
-
-    amplitude = float(model.covar_module.outputscale.detach())
-    best = float(model.train_targets.max())
-    softmax = {"energy_function": "softmax", "f_max": best, "softmax_beta": amplitude**-0.5}
-    acqf = BatchedEnergyEntropyBO(
-        model,
-        temperature=0.0 if exploit else TEMPERATURE,
-        kernel_amplitude=amplitude,
-        logdet_method="svd" if rough else "cholesky",
-        augment_method="naive" if rough else "cholesky",
-        **({} if exploit else softmax),
-    )
-    cube = torch.tensor([[0.0], [1.0]], dtype=torch.float64).expand(2, DIMENSION)
-    with inexact(rough and not exploit):
-        batch, _ = optimize_acqf(
-            acqf, cube, q=Q, num_restarts=restarts, raw_samples=raw, gen_candidates=gen_candidates_torch
-        )
-    chosen: np.ndarray = batch.detach().numpy()
-    return chosen
+    softmax = {
+        "energy_function": "softmax",
+        "f_max": float(model.train_targets.max()),
+        "softmax_beta": float(model.covar_module.outputscale.detach()) ** -0.5,
+    }
+    methods = ("svd", "naive") if rough else ("cholesky", "cholesky")
+    if exploit:
+        return reference_batch(model, 0.0, *methods, restarts, raw)
+    with inexact(rough):
+        return reference_batch(model, TEMPERATURE, *methods, restarts, raw, **softmax)
 
 
 def rounds_of(case: str, options: argparse.Namespace) -> Iterator[dict[str, Any]]:
