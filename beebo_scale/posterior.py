@@ -27,9 +27,9 @@ from gpytorch.means import Mean
 from torch import Tensor
 from torch.nn import Module
 
+from .linalg.roots import Root, compressed, spanning_columns
 from .protocols import Noise as Noise
 from .protocols import Solver as Solver
-from .roots import Root, compressed, spanning_columns
 
 
 @dataclass(frozen=True)

@@ -29,17 +29,17 @@ from botorch.optim import optimize_acqf
 from botorch.test_functions import Ackley, Hartmann, Levy, Rosenbrock, StyblinskiTang, SyntheticTestFunction
 
 import beebo_scale as bs
-from beebo_scale.proposal.blocks import ranked
-from beebo_scale.proposal.box import BoxSearch, optimize_box
-from beebo_scale.proposal.precision import joint_gains
-from beebo_scale.proposal.repeats import replace_repeats
-from beebo_scale.proposal.space import Space
-from beebo_scale.proposal.work import Crew
-from beebo_scale.surrogates.gp import GaussianProcess
-from beebo_scale.surrogates.inducing import select_inducing_points
-from beebo_scale.surrogates.kernels import screen_kernel
-from beebo_scale.surrogates.observations import Observations
-from beebo_scale.surrogates.sgpr import sgpr_posterior
+from beebo_scale.kernels.screen import screen_kernel
+from beebo_scale.proposal.box.blocks import ranked
+from beebo_scale.proposal.box.conditioned import joint_gains
+from beebo_scale.proposal.box.multistart import BoxSearch, optimize_box
+from beebo_scale.proposal.box.repeats import replace_repeats
+from beebo_scale.proposal.box.space import Space
+from beebo_scale.proposal.jobs.chunks import Crew
+from beebo_scale.surrogates.approximate.inducing import select_inducing_points
+from beebo_scale.surrogates.approximate.sgpr import sgpr_posterior
+from beebo_scale.surrogates.data.observations import Observations
+from beebo_scale.surrogates.gaussian_process.gaussian_process import GaussianProcess
 from beebo_scale.workers import Workers
 
 OUT = Path(__file__).parent / "results" / "benchmark_box"

@@ -32,7 +32,7 @@ import yaml
 from beebo_scale.proposal import BoxSearch
 from beebo_scale.simulation import Fitting
 from beebo_scale.simulation.loop import Plan, Run, read_run, run_loop
-from beebo_scale.simulation.published import published
+from beebo_scale.simulation.problems.published import published
 from beebo_scale.simulation.results import judge
 from beebo_scale.simulation.strategies import Beebo
 from beebo_scale.temperature import Constant, ExploitLast

@@ -23,12 +23,12 @@ import torch
 from gpytorch.means import ConstantMean
 
 from beebo_scale import Posterior, information_gain
-from beebo_scale.roots import DenseRoot
-from beebo_scale.surrogates.exact import condition_exactly
-from beebo_scale.surrogates.love import LoveOptions, condition_love, down_root
-from beebo_scale.surrogates.noise import ConstantNoise
-from beebo_scale.surrogates.products import KernelMatrix
-from beebo_scale.surrogates.stationary import StationaryKernel
+from beebo_scale.kernels.stationary import StationaryKernel
+from beebo_scale.linalg.kernel_matrix import KernelMatrix
+from beebo_scale.linalg.roots import DenseRoot
+from beebo_scale.surrogates.approximate.love import LoveOptions, condition_love, down_root
+from beebo_scale.surrogates.gaussian_process.exact import condition_exactly
+from beebo_scale.surrogates.gaussian_process.noise import ConstantNoise
 
 HERE = Path(__file__).parent
 LENGTHSCALES = {"short": (0.3, 1.0), "long": (1.0, 3.0)}  # from, to, in a unit box

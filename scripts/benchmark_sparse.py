@@ -23,10 +23,14 @@ import torch
 from gpytorch.kernels import MaternKernel, ScaleKernel
 
 from beebo_scale import Posterior
-from beebo_scale.surrogates.gp import GaussianProcess, exact_posterior, fit_hyperparameters
-from beebo_scale.surrogates.inducing import select_inducing_points
-from beebo_scale.surrogates.observations import Observations
-from beebo_scale.surrogates.svgp import SVGP, fit_svgp
+from beebo_scale.surrogates.approximate.inducing import select_inducing_points
+from beebo_scale.surrogates.approximate.svgp import SVGP, fit_svgp
+from beebo_scale.surrogates.data.observations import Observations
+from beebo_scale.surrogates.gaussian_process.gaussian_process import (
+    GaussianProcess,
+    exact_posterior,
+    fit_hyperparameters,
+)
 
 RESULTS = Path(__file__).parent / "results" / "benchmark_sparse.json"
 SVGP_BARS, EXACT_BAR = (600.0, 8.0), 20.0  # seconds and GB; GB

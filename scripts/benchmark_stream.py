@@ -35,8 +35,8 @@ import torch
 
 import beebo_scale as bs
 from beebo_scale.posterior import Posterior, gram
-from beebo_scale.proposal.eligible import Rules
-from beebo_scale.proposal.stream import Aim, choose
+from beebo_scale.proposal.library.certified import Aim, choose
+from beebo_scale.proposal.library.exclusion import Rules
 from beebo_scale.screening import ContinuousColumn, Encoder
 from beebo_scale.screening.library import Library, open_library
 

@@ -35,8 +35,8 @@ from lightning.pytorch.callbacks import ModelCheckpoint
 from lightning.pytorch.loggers import CSVLogger
 from torch.optim.lr_scheduler import LambdaLR
 
+from beebo_scale.surrogates.approximate.svgp import SVGP, WARM_STEPS, HyperAdam
 from beebo_scale.surrogates.surrogate import new_gp
-from beebo_scale.surrogates.svgp import SVGP, WARM_STEPS, HyperAdam
 from beebo_scale.training.callbacks import AtomicCheckpointIO
 from beebo_scale.training.data import Judged, Minibatches, ScreeningDataModule
 from beebo_scale.training.module import SurrogateModule

@@ -35,12 +35,12 @@ from uci_page import KINDS, SETS, page
 
 import beebo_scale as bs
 from beebo_scale import Posterior
-from beebo_scale.roots import DenseRoot
+from beebo_scale.linalg.kernel_matrix import KernelMatrix
+from beebo_scale.linalg.roots import DenseRoot
 from beebo_scale.screening import atomic_write
 from beebo_scale.surrogates import Surrogate
-from beebo_scale.surrogates.love import LoveOptions, down_root, love_posterior
-from beebo_scale.surrogates.products import KernelMatrix
-from beebo_scale.surrogates.rank import Probes, excess
+from beebo_scale.surrogates.approximate.love import LoveOptions, down_root, love_posterior
+from beebo_scale.surrogates.approximate.rank import Probes, excess
 
 RESULTS = Path(__file__).parent / "results" / "benchmark_uci.json"
 SMALL, LARGE = SETS[:3], SETS[3:]

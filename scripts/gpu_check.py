@@ -25,20 +25,20 @@ import pandas as pd
 import torch
 
 import beebo_scale as bs
-from beebo_scale.proposal.climb import BoxSearch, climb
-from beebo_scale.proposal.space import Space
-from beebo_scale.proposal.stream import Aim, Choice, choose
+from beebo_scale.kernels.screen import screen_kernel
+from beebo_scale.kernels.stationary import StationaryKernel
+from beebo_scale.proposal.box.ascent import BoxSearch, climb
+from beebo_scale.proposal.box.space import Space
+from beebo_scale.proposal.library.certified import Aim, Choice, choose
 from beebo_scale.screening import ContinuousColumn, Encoder
 from beebo_scale.screening.library import open_library
-from beebo_scale.surrogates.exact import condition_exactly
-from beebo_scale.surrogates.gp import GaussianProcess
-from beebo_scale.surrogates.inducing import select_inducing_points
-from beebo_scale.surrogates.kernels import screen_kernel
-from beebo_scale.surrogates.love import LoveOptions, condition_love
-from beebo_scale.surrogates.noise import ConstantNoise
-from beebo_scale.surrogates.observations import Observations
-from beebo_scale.surrogates.stationary import StationaryKernel
-from beebo_scale.surrogates.svgp import SVGP, fit_svgp
+from beebo_scale.surrogates.approximate.inducing import select_inducing_points
+from beebo_scale.surrogates.approximate.love import LoveOptions, condition_love
+from beebo_scale.surrogates.approximate.svgp import SVGP, fit_svgp
+from beebo_scale.surrogates.data.observations import Observations
+from beebo_scale.surrogates.gaussian_process.exact import condition_exactly
+from beebo_scale.surrogates.gaussian_process.gaussian_process import GaussianProcess
+from beebo_scale.surrogates.gaussian_process.noise import ConstantNoise
 
 ROOT = Path(__file__).resolve().parents[1]
 D = 10

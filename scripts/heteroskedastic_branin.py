@@ -25,7 +25,7 @@ import torch
 from botorch.test_functions import Branin
 
 import beebo_scale as bs
-from beebo_scale.simulation import branin
+from beebo_scale.simulation.problems import branin
 
 HERE = Path(__file__).parent
 OPTIMA = np.vstack([branin.QUIET, branin.NOISY])

@@ -28,7 +28,7 @@ import torch
 from benchmark_hartmann import RESULTS, START, ends, fitted, reference_batch
 from paper_published import tables
 
-from beebo_scale.simulation.published import published
+from beebo_scale.simulation.problems.published import published
 
 DIMENSION, TEMPERATURE = 10, 0.05
 CASES = {  # are the fits inexact, are the choices?

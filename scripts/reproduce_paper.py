@@ -24,17 +24,17 @@ from paper_curves import draw_families
 from paper_page import DEFAULT, page
 
 from beebo_scale.errors import InputError
+from beebo_scale.kernels.screen import PRIORS
 from beebo_scale.progress import track
 from beebo_scale.proposal import BoxSearch
-from beebo_scale.proposal.climb import STARTS
-from beebo_scale.proposal.job import Stopped, stopping_on_sigterm
+from beebo_scale.proposal.box.ascent import STARTS
+from beebo_scale.proposal.jobs.run_folder import Stopped, stopping_on_sigterm
 from beebo_scale.simulation import Fitting, Options
 from beebo_scale.simulation.loop import Plan, Run, read_run
+from beebo_scale.simulation.problems.published import TABLES, published
 from beebo_scale.simulation.processes import run_all
-from beebo_scale.simulation.published import TABLES, published
 from beebo_scale.simulation.results import judge
 from beebo_scale.simulation.simulate import MAKERS
-from beebo_scale.surrogates.kernels import PRIORS
 from beebo_scale.temperature import Constant, ExploitLast
 
 ROOT = Path(__file__).parents[1]

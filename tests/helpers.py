@@ -9,8 +9,8 @@ from gpytorch.means import ConstantMean
 from hypothesis import settings
 
 from beebo_scale import Posterior
-from beebo_scale.roots import CholeskyRoot, DenseRoot
-from beebo_scale.surrogates.noise import ConstantNoise
+from beebo_scale.linalg.roots import CholeskyRoot, DenseRoot
+from beebo_scale.surrogates.gaussian_process.noise import ConstantNoise
 
 LAWS = settings(max_examples=25, deadline=None, derandomize=True)
 

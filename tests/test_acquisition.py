@@ -9,10 +9,14 @@ from botorch.utils.sampling import manual_seed
 from gpytorch.kernels import MaternKernel
 
 from beebo_scale import BatchedEnergyEntropy, InputError, MeanEnergy
-from beebo_scale.surrogates.gp import GaussianProcess, exact_posterior, fit_hyperparameters
-from beebo_scale.surrogates.noise import LearnedNoise
-from beebo_scale.surrogates.observations import merge_replicates
-from beebo_scale.surrogates.target import TargetScale
+from beebo_scale.surrogates.data.observations import merge_replicates
+from beebo_scale.surrogates.data.target import TargetScale
+from beebo_scale.surrogates.gaussian_process.gaussian_process import (
+    GaussianProcess,
+    exact_posterior,
+    fit_hyperparameters,
+)
+from beebo_scale.surrogates.gaussian_process.noise import LearnedNoise
 from tests.helpers import close, condition, exact_toy, half_logdet, normal, sparse_toy, uniform
 
 BOUNDS = torch.tensor([[0.0, 0.0], [1.0, 1.0]], dtype=torch.float64)

@@ -10,15 +10,15 @@ import torch
 from botorch.acquisition.objective import ScalarizedPosteriorTransform
 
 from beebo_scale import BatchedEnergyEntropy, BoxSearch, information_gain
-from beebo_scale.proposal.box import optimize_box
-from beebo_scale.proposal.climb import climb
-from beebo_scale.proposal.space import Space
-from beebo_scale.roots import CholeskyRoot, DenseRoot
-from beebo_scale.surrogates.exact import condition_exactly
-from beebo_scale.surrogates.love import LoveOptions, condition_love
-from beebo_scale.surrogates.noise import ConstantNoise
-from beebo_scale.surrogates.scalarize import scalarize
-from beebo_scale.surrogates.stationary import StationaryKernel
+from beebo_scale.kernels.stationary import StationaryKernel
+from beebo_scale.kernels.task_sums import scalarize
+from beebo_scale.linalg.roots import CholeskyRoot, DenseRoot
+from beebo_scale.proposal.box.ascent import climb
+from beebo_scale.proposal.box.multistart import optimize_box
+from beebo_scale.proposal.box.space import Space
+from beebo_scale.surrogates.approximate.love import LoveOptions, condition_love
+from beebo_scale.surrogates.gaussian_process.exact import condition_exactly
+from beebo_scale.surrogates.gaussian_process.noise import ConstantNoise
 from tests.helpers import close, constant_mean, exact_toy, normal, sparse_toy, uniform
 
 

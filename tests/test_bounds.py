@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from beebo_scale import information_gain
 from beebo_scale.bounds import information_gain_lower_bound, information_gain_upper_bound
-from beebo_scale.surrogates.noise import LearnedNoise
+from beebo_scale.surrogates.gaussian_process.noise import LearnedNoise
 from tests.helpers import LAWS, close, exact_toy, half_logdet, sparse_toy, uniform
 
 

@@ -10,16 +10,16 @@ import torch
 from torch.overrides import TorchFunctionMode
 
 from beebo_scale import BatchedEnergyEntropy, BoxSearch, SoftmaxEnergy, information_gain
-from beebo_scale.proposal.climb import climb
-from beebo_scale.proposal.pool import greedy
-from beebo_scale.proposal.space import Space
-from beebo_scale.surrogates.gp import GaussianProcess, exact_posterior
-from beebo_scale.surrogates.inducing import select_inducing_points
-from beebo_scale.surrogates.kernels import screen_kernel
-from beebo_scale.surrogates.love import LoveOptions, love_posterior
-from beebo_scale.surrogates.observations import Observations, merge_replicates
-from beebo_scale.surrogates.sgpr import sgpr_posterior
-from beebo_scale.surrogates.svgp import SVGP, fit_svgp
+from beebo_scale.kernels.screen import screen_kernel
+from beebo_scale.proposal.box.ascent import climb
+from beebo_scale.proposal.box.space import Space
+from beebo_scale.proposal.library.lazy_greedy import greedy
+from beebo_scale.surrogates.approximate.inducing import select_inducing_points
+from beebo_scale.surrogates.approximate.love import LoveOptions, love_posterior
+from beebo_scale.surrogates.approximate.sgpr import sgpr_posterior
+from beebo_scale.surrogates.approximate.svgp import SVGP, fit_svgp
+from beebo_scale.surrogates.data.observations import Observations, merge_replicates
+from beebo_scale.surrogates.gaussian_process.gaussian_process import GaussianProcess, exact_posterior
 from tests.helpers import exact_toy, sparse_toy, uniform
 
 pytestmark = pytest.mark.gpu

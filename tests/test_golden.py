@@ -9,8 +9,8 @@ from gpytorch.kernels import MaternKernel, RBFKernel, ScaleKernel
 
 from beebo_scale import BatchedEnergyEntropy, MeanEnergy, information_gain
 from beebo_scale.energy import SoftmaxEnergy
-from beebo_scale.surrogates.gp import GaussianProcess, exact_posterior
-from beebo_scale.surrogates.observations import merge_replicates
+from beebo_scale.surrogates.data.observations import merge_replicates
+from beebo_scale.surrogates.gaussian_process.gaussian_process import GaussianProcess, exact_posterior
 from tests.helpers import close
 
 FILES = sorted((Path(__file__).parent / "golden").glob("*.json"))

@@ -10,7 +10,7 @@ from botorch.models.transforms.input import Normalize
 
 from beebo_scale import BatchedEnergyEntropy, MeanEnergy
 from beebo_scale.energy import SoftmaxEnergy
-from beebo_scale.surrogates.noise import ConstantNoise
+from beebo_scale.surrogates.gaussian_process.noise import ConstantNoise
 from tests.helpers import close, exact_toy, normal, sparse_toy, uniform
 
 TEMPERATURE = 0.7

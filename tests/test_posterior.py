@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from beebo_scale import BatchedEnergyEntropy
-from beebo_scale.roots import CholeskyRoot, DenseRoot
+from beebo_scale.linalg.roots import CholeskyRoot, DenseRoot
 from tests.helpers import LAWS, close, condition, exact_toy, normal, sparse_toy, uniform
 
 TOYS = {

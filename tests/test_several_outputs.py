@@ -10,10 +10,14 @@ from gpytorch.kernels import MaternKernel
 
 from beebo_scale import BatchedEnergyEntropy, information_gain, marginal_gain
 from beebo_scale.energy import SoftmaxEnergy, TaskWeights
-from beebo_scale.surrogates.gp import GaussianProcess, exact_posterior, fit_hyperparameters
-from beebo_scale.surrogates.kernels import icm_kernel
-from beebo_scale.surrogates.noise import TaskNoise
-from beebo_scale.surrogates.observations import merge_replicates
+from beebo_scale.kernels.screen import icm_kernel
+from beebo_scale.surrogates.data.observations import merge_replicates
+from beebo_scale.surrogates.gaussian_process.gaussian_process import (
+    GaussianProcess,
+    exact_posterior,
+    fit_hyperparameters,
+)
+from beebo_scale.surrogates.gaussian_process.noise import TaskNoise
 from tests.helpers import close, condition, half_logdet, matern52, normal, uniform
 
 LENGTHSCALE = torch.tensor([0.4, 0.6], dtype=torch.float64)

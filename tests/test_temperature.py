@@ -7,9 +7,9 @@ from gpytorch.kernels import MaternKernel, ProductKernel, RBFKernel, ScaleKernel
 
 from beebo_scale import BatchedEnergyEntropy, InputError
 from beebo_scale.energy import SoftmaxEnergy
-from beebo_scale.surrogates.gp import GaussianProcess, exact_posterior
-from beebo_scale.surrogates.kernels import ExchangeKernel, icm_kernel
-from beebo_scale.surrogates.observations import merge_replicates
+from beebo_scale.kernels.screen import ExchangeKernel, icm_kernel
+from beebo_scale.surrogates.data.observations import merge_replicates
+from beebo_scale.surrogates.gaussian_process.gaussian_process import GaussianProcess, exact_posterior
 from beebo_scale.temperature import Constant, ExploitLast, Geometric, Linear, LogNormalDraws, Steps, from_kappa
 from tests.helpers import close, exact_toy, normal, uniform
 

@@ -14,20 +14,20 @@ from typing import TYPE_CHECKING, Any
 
 from ..errors import InputError
 from ..proposal import check_request
-from ..proposal.record import input_hashes
+from ..proposal.provenance import input_hashes
 from ..screening import Batch, Encoder, Layout, Table, read_table, write_plates
 from ..screening.columns import missing_text
-from ..screening.files import open_source
+from ..screening.files.opening import open_source
 from ..screening.invalid import listed
 from ..screening.library import Library, open_library
 from ..surrogates import Surrogate, fit, load_surrogate
-from ..surrogates.far_out import far_out
-from .books import INITIAL, Books, columns
+from ..surrogates.outliers import far_out
 from .choose import choose_batch
 from .folder import Folder, write_text
 from .record import enter, give_up
 from .results import Results
 from .settings import Settings
+from .state import INITIAL, Books, columns
 from .status import Status, status_of
 from .tally import Tally
 

@@ -12,7 +12,7 @@ from ..proposal import Request, propose
 from ..screening import Batch
 from ..screening.library import Library
 from ..surrogates import Surrogate
-from .books import Books
+from .state import Books
 
 if TYPE_CHECKING:
     import pandas as pd

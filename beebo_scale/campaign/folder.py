@@ -27,7 +27,7 @@ from typing import IO, TYPE_CHECKING
 
 from ..errors import InputError
 from ..screening import atomic_write
-from ..screening.files import open_source
+from ..screening.files.opening import open_source
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from .books import Books, Key
-from .desk import Desk
+from .entry import Desk
 from .results import Result, Results
+from .state import Books, Key
 from .tally import Tally
 
 

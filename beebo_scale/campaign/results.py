@@ -10,10 +10,10 @@ import numpy as np
 
 from ..errors import InputError
 from ..screening.columns import Place, check_numbers, check_scalars, missing_text
-from ..screening.files import Source, listing, open_source
-from ..screening.numerals import numbers
-from .books import Key, keys
+from ..screening.files.numerals import numbers
+from ..screening.files.opening import Source, listing, open_source
 from .settings import Settings
+from .state import Key, keys
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -10,11 +10,11 @@ from typing import Any
 
 from ..errors import InputError
 from ..proposal import Box, BoxSearch, Request
-from ..proposal.climb import Start
-from ..screening.files import did_you_mean
-from ..screening.roles import check_weights, weighted_name
+from ..proposal.box.ascent import Start
+from ..screening.files.opening import did_you_mean
+from ..screening.targets import check_weights, weighted_name
+from ..surrogates.data.target import HELD_OUT
 from ..surrogates.fit import check_likelihood
-from ..surrogates.target import HELD_OUT
 from ..temperature import Steps
 
 HEADER = """\

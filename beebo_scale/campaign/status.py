@@ -8,8 +8,8 @@ from pathlib import Path
 
 import numpy as np
 
-from .books import FAILED, GIVEN_UP, INITIAL, MEASURED, PARTIAL, Books, places
 from .folder import Folder
+from .state import FAILED, GIVEN_UP, INITIAL, MEASURED, PARTIAL, Books, places
 
 
 @dataclass(frozen=True)

@@ -8,17 +8,17 @@ from typing import Any
 from jsonargparse import ArgumentParser, Namespace
 
 from ..campaign import Campaign, Settings
-from ..campaign.books import Books
+from ..campaign.state import Books
 from ..campaign.status import Round, Status
 from ..campaign.tally import Tally
 from ..errors import InputError
-from ..proposal.climb import STARTS
+from ..kernels.screen import PRIORS
+from ..proposal.box.ascent import STARTS
 from ..screening import Layout, Table, check_names, read_table
 from ..screening.invalid import dropped_path, told
-from ..screening.roles import parse_target
+from ..screening.targets import parse_target
 from ..surrogates import KINDS
-from ..surrogates.kernels import PRIORS
-from ..surrogates.target import TRANSFORMS
+from ..surrogates.data.target import TRANSFORMS
 from ..temperature import ExploitLast, Steps
 from . import plates, temperatures
 from .arguments import number, parse_bounds, parse_features, parse_names, whole_number

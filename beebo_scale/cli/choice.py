@@ -10,9 +10,9 @@ from jsonargparse import ArgumentParser, Namespace
 from ..energy import MeanEnergy, SoftmaxEnergy
 from ..errors import InputError
 from ..proposal import Box, BoxSearch, Limits, Request
-from ..proposal.climb import STARTS
+from ..proposal.box.ascent import STARTS
 from ..screening import check_folder, check_output, run_path
-from ..screening.files import open_source
+from ..screening.files.opening import open_source
 from .arguments import number, parse_bounds, parse_counts, parse_names, whole_number
 
 FILES = ("library", "pending", "exclude")  # options that name a file to read

@@ -12,10 +12,10 @@ from jsonargparse import ArgumentParser, Namespace
 
 from ..errors import InputError
 from ..proposal import Request, propose
-from ..proposal.distributed import device_of, join
-from ..proposal.job import Stopped, make_folder, open_run, stopping_on_sigterm
-from ..proposal.record import input_hashes, versions
-from ..proposal.work import Crew, Ledger, on_first
+from ..proposal.jobs.chunks import Crew, Ledger, on_first
+from ..proposal.jobs.processes import device_of, join
+from ..proposal.jobs.run_folder import Stopped, make_folder, open_run, stopping_on_sigterm
+from ..proposal.provenance import input_hashes, versions
 from ..screening import Batch, Layout, write_plates
 from ..screening.invalid import dropped_path, told
 from ..surrogates import load_surrogate

@@ -10,9 +10,10 @@ from pathlib import Path
 from jsonargparse import ArgumentParser, Namespace
 
 from ..errors import InputError
+from ..kernels.screen import PRIORS
 from ..proposal import BoxSearch
-from ..proposal.climb import STARTS
-from ..proposal.job import Stopped, stopping_on_sigterm
+from ..proposal.box.ascent import STARTS
+from ..proposal.jobs.run_folder import Stopped, stopping_on_sigterm
 from ..simulation import (
     FUNCTION_STRATEGIES,
     LANDSCAPE_STRATEGIES,
@@ -26,11 +27,10 @@ from ..simulation import (
     TestFunction,
     simulate,
 )
-from ..simulation.functions import FUNCTIONS
 from ..simulation.landscape import GB1
+from ..simulation.problems.functions import FUNCTIONS
 from ..surrogates import KINDS
-from ..surrogates.kernels import PRIORS
-from ..surrogates.target import TRANSFORMS
+from ..surrogates.data.target import TRANSFORMS
 from ..temperature import ExploitLast
 from . import temperatures
 from .arguments import number, parse_features, parse_names, whole_number

@@ -9,17 +9,17 @@ from dataclasses import replace
 from jsonargparse import ArgumentParser, Namespace
 
 from ..errors import InputError
+from ..kernels.screen import PRIORS
 from ..proposal import check_request, propose
-from ..proposal.record import input_hashes
+from ..proposal.provenance import input_hashes
 from ..screening import Batch, Encoder, Table, read_table, write_plates
 from ..screening.invalid import dropped_path, told
 from ..screening.library import open_library
-from ..screening.roles import parse_target
+from ..screening.targets import parse_target
 from ..surrogates import KINDS, Surrogate, fit, load_surrogate
-from ..surrogates.far_out import far_out
+from ..surrogates.data.target import TRANSFORMS
 from ..surrogates.fit import check_likelihood
-from ..surrogates.kernels import PRIORS
-from ..surrogates.target import TRANSFORMS
+from ..surrogates.outliers import far_out
 from . import plates
 from .arguments import parse_features
 from .choice import BATCH, FILES, ROBUST, TARGET, add_options, box_of, check_options, choice_arguments, measured_id

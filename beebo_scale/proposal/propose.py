@@ -19,17 +19,17 @@ from ..posterior import Posterior
 from ..screening import Batch, Encoder, Table
 from ..screening.invalid import Fault
 from ..screening.library import Library, open_library
-from .blocks import ranked
-from .box import BoxSearch, optimize_box
-from .eligible import Rules
-from .limits import Limits
-from .record import input_hashes, versions
-from .repeats import replace_repeats
+from .box.blocks import ranked
+from .box.multistart import BoxSearch, optimize_box
+from .box.repeats import replace_repeats
+from .box.units import Bounds, Box, settings_of
+from .jobs.chunks import Crew
+from .library.certified import Aim, Choice, check_library, choose
+from .library.exchanges import JointChoice, improve_choice
+from .library.exclusion import Rules
+from .library.limits import Limits
+from .provenance import input_hashes, versions
 from .request import Request, check_names, rules_of
-from .settings import Bounds, Box, settings_of
-from .stream import Aim, Choice, check_library, choose
-from .swaps import JointChoice, improve_choice
-from .work import Crew
 
 if TYPE_CHECKING:
     import pandas as pd

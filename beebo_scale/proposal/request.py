@@ -13,8 +13,8 @@ from ..acquisition import check_temperature
 from ..errors import InputError
 from ..screening import Encoder
 from ..screening.library import Library
-from .eligible import Rules
-from .listed import read_listed, rows_of
+from .library.exclusion import Rules
+from .library.named_rows import read_listed, rows_of
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from beebo_scale.errors import InputError
-
+from ..errors import InputError
 from .invalid import Fault, dropped_path, listed
 
 if TYPE_CHECKING:

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from beebo_scale.errors import InputError
-
-from .numerals import hint, numbers, too_long
+from ..errors import InputError
+from .files.numerals import hint, numbers, too_long
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from beebo_scale.errors import InputError
-
+from ..errors import InputError
 from .columns import rows_text
 
 if TYPE_CHECKING:

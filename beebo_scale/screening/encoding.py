@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 import torch
 
-from beebo_scale.errors import InputError
-
+from ..errors import InputError
 from .columns import ALPHABETS, Place, letter_codes
-from .files import did_you_mean
+from .files.opening import did_you_mean
 from .fingerprints import BITS, MOST, RADIUS, packed_fingerprints
 from .table import Table
 

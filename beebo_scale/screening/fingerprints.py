@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from beebo_scale.errors import InputError
-
+from ..errors import InputError
 from .columns import Place, shown
 
 if TYPE_CHECKING:

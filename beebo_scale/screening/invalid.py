@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from beebo_scale.errors import InputError
-
+from ..errors import InputError
 from .columns import ALPHABETS, CellError, Place, check_scalars, convert, shown
 
 if TYPE_CHECKING:

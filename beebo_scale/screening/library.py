@@ -14,13 +14,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from beebo_scale.errors import InputError
-
+from ..errors import InputError
 from .columns import SHEET, rows_text, shown
-from .files import Source, open_parts
+from .files.opening import Source, open_parts
 from .invalid import Fault, all_invalid, find_faults
-from .parts import FilePart, Part, TablePart
-from .survey import survey
+from .library_parts import FilePart, Part, TablePart
+from .library_survey import survey
 from .table import Table, wanted_kinds
 
 if TYPE_CHECKING:

@@ -10,14 +10,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from beebo_scale.errors import InputError
-
+from ..errors import InputError
+from .column_uses import Use, infer, left_aside, table_of, uses_of
 from .columns import KINDS as KINDS
 from .columns import Place, check_numbers, check_scalars, convert, missing_text, shown
-from .files import Source, did_you_mean, listing, open_source
+from .files.opening import Source, did_you_mean, listing, open_source
 from .invalid import Fault, all_invalid, find_faults
-from .kinds import Use, infer, left_aside, table_of, uses_of
-from .roles import batch_labels, check_weights, weighted_name
+from .targets import batch_labels, check_weights, weighted_name
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -1,8 +1,8 @@
 """Closed loops on what is fully known: landscapes and test functions."""
 
 from ..temperature import Steps as Steps
-from .functions import TestFunction as TestFunction
 from .landscape import Landscape as Landscape
+from .problems.functions import TestFunction as TestFunction
 from .results import Results as Results
 from .simulate import FUNCTION_STRATEGIES as FUNCTION_STRATEGIES
 from .simulate import LANDSCAPE_STRATEGIES as LANDSCAPE_STRATEGIES

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from .. import datasets
 from ..errors import InputError
 from ..screening import Encoder, Table, read_table
-from ..screening.files import open_source
+from ..screening.files.opening import open_source
 from ..screening.packing import Packing, pack
 from ..screening.table import target_of
 from .world import Candidates, Points, Yardstick

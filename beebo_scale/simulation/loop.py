@@ -22,12 +22,12 @@ import numpy as np
 import torch
 
 from ..errors import InputError
-from ..proposal.job import FolderLedger, open_run
-from ..proposal.record import versions
+from ..proposal.jobs.run_folder import FolderLedger, open_run
+from ..proposal.provenance import versions
 from ..screening import atomic_write
 from ..screening.batch import write_frame
 from ..surrogates import Surrogate
-from ..surrogates.recipes import Exact
+from ..surrogates.factors import Exact
 from ..surrogates.surrogate import surrogate_of
 from .strategies import Random
 from .world import Points, State, Strategy, World

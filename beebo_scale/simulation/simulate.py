@@ -10,21 +10,21 @@ from dataclasses import dataclass, field
 from ..errors import InputError
 from ..progress import track
 from ..proposal import BoxSearch
-from ..screening.files import did_you_mean
+from ..screening.files.opening import did_you_mean
 from ..temperature import Constant, ExploitLast, Schedule
-from .forest import RandomForest
-from .functions import TestFunction
-from .gibbon import Gibbon
+from .baselines.forest import RandomForest
+from .baselines.gibbon import Gibbon
+from .baselines.monte_carlo import MonteCarlo
+from .baselines.penalisation import LocalPenalisation
+from .baselines.rahbo import RiskAverse, no_variances
+from .baselines.sequential import BatchUpperConfidence, KrigingBeliever
+from .baselines.turbo import Turbo
 from .landscape import GB1, Landscape
 from .loop import Plan, Run
-from .monte_carlo import MonteCarlo
-from .penalisation import LocalPenalisation
+from .problems.functions import TestFunction
 from .processes import run_all
-from .rahbo import RiskAverse, no_variances
 from .results import Results, collect
-from .sequential import BatchUpperConfidence, KrigingBeliever
 from .strategies import Beebo, Fitting, Greedy, MaxBeebo, Random, Thompson, UpperConfidence
-from .turbo import Turbo
 from .world import Strategy
 
 

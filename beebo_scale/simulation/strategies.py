@@ -13,7 +13,7 @@ from ..energy import Energy, MeanEnergy, SoftmaxEnergy
 from ..errors import InputError
 from ..posterior import Posterior
 from ..proposal import BoxSearch, propose
-from ..proposal.settings import Box, Settings, settings_of
+from ..proposal.box.units import Box, Settings, settings_of
 from ..surrogates import Surrogate, fit
 from ..temperature import Constant, Schedule
 from .world import Candidates, Points, State

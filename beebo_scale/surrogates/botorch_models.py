@@ -20,12 +20,12 @@ from gpytorch.variational import UnwhitenedVariationalStrategy, VariationalStrat
 from torch import Tensor, nn
 
 from ..errors import InputError
+from ..kernels.rescaled import OutcomeScale, RescaledMean, TaskMean, rescale
+from ..kernels.stationary import freeze, frozen_copy
+from ..linalg.roots import DenseRoot
 from ..posterior import Noise, Posterior, gram
-from ..roots import DenseRoot
-from .exact import condition_exactly
-from .noise import ConstantNoise, TaskNoise
-from .stationary import freeze, frozen_copy
-from .units import OutcomeScale, RescaledMean, TaskMean, rescale
+from .gaussian_process.exact import condition_exactly
+from .gaussian_process.noise import ConstantNoise, TaskNoise
 
 PROBES = 16  # training inputs at which the kernel and mean found here are compared with the model's own prior
 

@@ -10,28 +10,28 @@ import torch
 from torch import Tensor
 
 from ..errors import InputError
+from ..kernels.screen import PRIORS, bound_lengthscales
 from ..posterior import Posterior
 from ..progress import track
 from ..screening import Encoder, Table
-from .choose_transform import choose_transform
-from .design import Design
-from .exact import BLOCK
-from .gp import FitReport, GaussianProcess
-from .inducing import select_inducing_points
-from .kernels import PRIORS, bound_lengthscales
-from .learned_noise import learn_noise
-from .love import LoveOptions, love_posterior
-from .observations import Observations, draw_inputs
-from .observe import observe, without_extremes
-from .rank import free_memory
-from .recipes import Exact, Love, Recipe, Sparse
-from .reference import sparse_gain_error
-from .robust import StudentSVGP
-from .search import find_hyperparameters, limits
-from .sgpr import fit_sgpr, sgpr_posterior
+from .approximate.gain_error import sparse_gain_error
+from .approximate.inducing import select_inducing_points
+from .approximate.love import LoveOptions, love_posterior
+from .approximate.rank import free_memory
+from .approximate.sgpr import fit_sgpr, sgpr_posterior
+from .approximate.student_t import StudentSVGP
+from .approximate.svgp import SVGP, fit_svgp
+from .data.choose_transform import choose_transform
+from .data.observations import Observations, draw_inputs
+from .data.observe import observe, without_extremes
+from .data.target import HELD_OUT
+from .data.tasks_and_batches import Design
+from .factors import Exact, Love, Recipe, Sparse
+from .gaussian_process.exact import BLOCK
+from .gaussian_process.gaussian_process import FitReport, GaussianProcess
+from .gaussian_process.hyperparameters import find_hyperparameters, limits
+from .gaussian_process.learned_noise import learn_noise
 from .surrogate import Surrogate, new_gp
-from .svgp import SVGP, fit_svgp
-from .target import HELD_OUT
 
 KINDS = ("auto", "exact", "love", "sgpr", "svgp")
 LIKELIHOODS = ("gaussian", "student-t")

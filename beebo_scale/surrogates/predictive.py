@@ -16,7 +16,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from .robust import DEGREES
+from .approximate.student_t import DEGREES
 
 ENDS, NODES = (-30.0, 5.0), 128  # of log u
 

@@ -14,17 +14,17 @@ import torch
 from torch import Tensor
 
 from ..errors import InputError
+from ..kernels.screen import screen_kernel
 from ..posterior import Posterior
 from ..progress import track
 from ..screening import Encoder, Table, atomic_write, check_folder
-from .design import Design, batch_variance
-from .gp import FitReport, GaussianProcess
-from .kernels import screen_kernel
-from .learned_noise import LogVariance
-from .observations import Observations
-from .packed import PackedObservations
-from .recipes import Exact, Love, Recipe, Sparse
-from .target import TargetScale
+from .data.observations import Observations
+from .data.packed import PackedObservations
+from .data.target import TargetScale
+from .data.tasks_and_batches import Design, batch_variance
+from .factors import Exact, Love, Recipe, Sparse
+from .gaussian_process.gaussian_process import FitReport, GaussianProcess
+from .gaussian_process.learned_noise import LogVariance
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

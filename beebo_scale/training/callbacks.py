@@ -14,8 +14,8 @@ from lightning.pytorch.plugins.io import TorchCheckpointIO
 
 from ..screening import atomic_write, check_output
 from ..screening.batch import write_frame
-from ..screening.files import open_source
-from ..surrogates.judged import judged
+from ..screening.files.opening import open_source
+from ..surrogates.approximate.judged import judged
 from ..surrogates.surrogate import FILE_KEY, surrogate_of
 from .data import ScreeningDataModule
 

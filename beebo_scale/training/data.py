@@ -18,10 +18,10 @@ from torch.utils.data import DataLoader, IterableDataset
 
 from ..errors import InputError
 from ..screening.encoding import Encoder
-from ..screening.files import open_source
+from ..screening.files.opening import open_source
 from ..screening.packing import pack
 from ..screening.table import Table, feature_frame, wanted_kinds
-from ..surrogates.packed import PackedObservations
+from ..surrogates.data.packed import PackedObservations
 from ..workers import Workers
 from .splits import TEST, VALIDATION, Split
 from .store import Screen, Store, load, prepare

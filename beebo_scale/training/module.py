@@ -18,14 +18,14 @@ from ..errors import InputError
 from ..posterior import Posterior
 from ..screening import Encoder, atomic_write
 from ..screening.packing import Packing
+from ..surrogates.approximate.svgp import WARM_STEPS
 from ..surrogates.fit import check_likelihood
 from ..surrogates.predictive import PREDICTIVE
 from ..surrogates.surrogate import FILE_FORMAT, FILE_KEY, Surrogate, log_variance_of, new_gp, surrogate_of
-from ..surrogates.svgp import WARM_STEPS
+from ..surrogates.trainees import FullTrainee, Options, SvgpTrainee, starting_point
 from .data import ScreeningDataModule
 from .metrics import Metrics
 from .store import DATA_KEY, Store
-from .trainees import FullTrainee, Options, SvgpTrainee, starting_point
 
 FITTED = ("kind", "priors", "inducing_points", "likelihood")  # settings in which a fit that goes on must agree
 JUDGED = ("likelihood",)  # with the checkpoint, and one that is judged

@@ -23,16 +23,16 @@ from ..errors import InputError
 from ..screening import Table, atomic_write
 from ..screening.columns import Place
 from ..screening.encoding import CategoricalColumn, Column, ContinuousColumn, Encoder
-from ..screening.files import Source, open_source, split_sheet
+from ..screening.files.opening import Source, open_source, split_sheet
 from ..screening.fingerprints import scaffolds
 from ..screening.packing import Packing, pack
-from ..screening.roles import batch_labels
 from ..screening.table import feature_frame, noise_of, target_of, wanted_kinds
-from ..surrogates.design import Design
-from ..surrogates.observe import batch_codes, target_scale
-from ..surrogates.packed import PackedObservations, merge_packed
-from ..surrogates.target import TargetScale
-from .admit import decided, make_folder, valid_rows
+from ..screening.targets import batch_labels
+from ..surrogates.data.observe import batch_codes, target_scale
+from ..surrogates.data.packed import PackedObservations, merge_packed
+from ..surrogates.data.target import TargetScale
+from ..surrogates.data.tasks_and_batches import Design
+from .columns import decided, make_folder, valid_rows
 from .splits import TRAIN, Split, given_parts, grouped_parts, random_parts
 
 FORMAT = 2  # 1 knew no batches

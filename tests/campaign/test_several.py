@@ -14,7 +14,7 @@ import beebo_scale as bs
 from beebo_scale.campaign import Campaign
 from beebo_scale.campaign.record import enter, give_up
 from beebo_scale.campaign.results import Results
-from beebo_scale.surrogates.observe import target_scale
+from beebo_scale.surrogates.data.observe import target_scale
 from tests.campaign.helpers import files, frame_of, proposed, settings, snapshot, truth, unmeasured
 
 WEIGHTS = {"a": 0.7, "b": -0.3}

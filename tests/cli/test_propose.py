@@ -9,7 +9,7 @@ import pytest
 
 import beebo_scale as bs
 from beebo_scale.cli.main import main
-from beebo_scale.proposal.job import open_run
+from beebo_scale.proposal.jobs.run_folder import open_run
 
 
 @pytest.fixture(scope="module")

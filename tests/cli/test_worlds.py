@@ -3,7 +3,7 @@
 import pytest
 
 from beebo_scale.cli.main import main
-from beebo_scale.simulation.functions import FUNCTIONS
+from beebo_scale.simulation.problems.functions import FUNCTIONS
 
 
 def test_help_names_all_functions(capsys):

@@ -7,10 +7,10 @@ import torch
 import torch.distributed as dist
 
 from beebo_scale import BatchedEnergyEntropy, BoxSearch
-from beebo_scale.proposal.box import optimize_box
-from beebo_scale.proposal.repeats import replace_repeats
-from beebo_scale.proposal.space import Space
-from beebo_scale.proposal.work import Crew
+from beebo_scale.proposal.box.multistart import optimize_box
+from beebo_scale.proposal.box.repeats import replace_repeats
+from beebo_scale.proposal.box.space import Space
+from beebo_scale.proposal.jobs.chunks import Crew
 from beebo_scale.workers import Workers
 from tests.helpers import exact_toy
 

@@ -6,10 +6,10 @@ from dataclasses import asdict
 import torch
 import torch.distributed as dist
 
-from beebo_scale.surrogates.love import LoveOptions, condition_love
-from beebo_scale.surrogates.noise import ConstantNoise
-from beebo_scale.surrogates.products import KernelMatrix
-from beebo_scale.surrogates.stationary import StationaryKernel
+from beebo_scale.kernels.stationary import StationaryKernel
+from beebo_scale.linalg.kernel_matrix import KernelMatrix
+from beebo_scale.surrogates.approximate.love import LoveOptions, condition_love
+from beebo_scale.surrogates.gaussian_process.noise import ConstantNoise
 from beebo_scale.workers import Workers
 from tests.helpers import constant_mean, normal, uniform
 

@@ -5,11 +5,11 @@ import sys
 import torch
 import torch.distributed as dist
 
-from beebo_scale.surrogates.inducing import select_inducing_points
-from beebo_scale.surrogates.sgpr import fit_sgpr, sgpr_bound, sgpr_posterior
-from beebo_scale.surrogates.svgp import SVGP, fit_svgp
+from beebo_scale.surrogates.approximate.inducing import select_inducing_points
+from beebo_scale.surrogates.approximate.sgpr import fit_sgpr, sgpr_bound, sgpr_posterior
+from beebo_scale.surrogates.approximate.svgp import SVGP, fit_svgp
 from tests.helpers import uniform
-from tests.surrogates.test_gp import smooth, start
+from tests.surrogates.gaussian_process.test_gaussian_process import smooth, start
 
 CHUNK = 32
 

@@ -5,13 +5,14 @@ import sys
 import torch
 import torch.distributed as dist
 
-from beebo_scale.proposal import pool, stream
-from beebo_scale.proposal.limits import Limits
-from beebo_scale.proposal.stream import Aim, choose
-from beebo_scale.proposal.work import Crew
+from beebo_scale.proposal.jobs.chunks import Crew
+from beebo_scale.proposal.library import certified as stream
+from beebo_scale.proposal.library import lazy_greedy as pool
+from beebo_scale.proposal.library.certified import Aim, choose
+from beebo_scale.proposal.library.limits import Limits
 from beebo_scale.screening.library import open_library
 from beebo_scale.workers import Workers
-from tests.proposal.test_stream import ENCODER, KINDS, toy
+from tests.proposal.library.test_certified import ENCODER, KINDS, toy
 
 
 def build(workers: Workers, library: str) -> dict:

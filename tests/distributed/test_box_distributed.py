@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from beebo_scale.proposal.work import Crew
+from beebo_scale.proposal.jobs.chunks import Crew
 from tests.distributed.box_job import found
 
 ROOT = Path(__file__).parents[2]

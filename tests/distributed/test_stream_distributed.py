@@ -7,11 +7,12 @@ from pathlib import Path
 
 import torch
 
-from beebo_scale.proposal import pool, stream
+from beebo_scale.proposal.library import certified as stream
+from beebo_scale.proposal.library import lazy_greedy as pool
 from beebo_scale.workers import Workers
 from tests.distributed.stream_job import build
 from tests.helpers import uniform
-from tests.proposal.test_stream import frame_of
+from tests.proposal.library.test_certified import frame_of
 
 ROOT = Path(__file__).parents[2]
 

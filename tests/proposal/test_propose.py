@@ -5,8 +5,8 @@ import pandas as pd
 import pytest
 
 import beebo_scale as bs
+from beebo_scale.proposal.box.units import Box
 from beebo_scale.proposal.propose import Request
-from beebo_scale.proposal.settings import Box
 
 QUICK = bs.BoxSearch(restarts=1, steps=20, polish=0)
 BOX = {"a": (0.0, 1e-3), "b": (-1e6, 2e6)}

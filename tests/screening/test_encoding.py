@@ -8,14 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from beebo_scale.errors import InputError
-from beebo_scale.screening import (
-    CategoricalColumn,
-    ContinuousColumn,
-    Encoder,
-    SequenceColumn,
-    read_library,
-    read_table,
-)
+from beebo_scale.screening import CategoricalColumn, ContinuousColumn, Encoder, SequenceColumn, read_library, read_table
 
 KINDS = {"temp": "continuous", "base": "categorical", "variant": "protein", "primer": "dna"}
 

@@ -16,9 +16,9 @@ from beebo_scale.simulation import (
     Fitting,
     Landscape,
     Options,
-    functions,
 )
 from beebo_scale.simulation.loop import Plan, Run, read_run, run_loop
+from beebo_scale.simulation.problems import functions
 from beebo_scale.simulation.simulate import MAKERS
 from beebo_scale.simulation.strategies import Greedy, Random
 from tests.simulation.helpers import protein_frame, protein_landscape

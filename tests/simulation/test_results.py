@@ -2,7 +2,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from beebo_scale.simulation import Landscape, functions
+from beebo_scale.simulation import Landscape
+from beebo_scale.simulation.problems import functions
 from beebo_scale.simulation.results import FIGURES, Results, judge, summarise
 
 

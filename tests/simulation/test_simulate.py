@@ -6,7 +6,8 @@ import pytest
 
 import beebo_scale as bs
 from beebo_scale import InputError
-from beebo_scale.simulation import Fitting, Options, Steps, functions
+from beebo_scale.simulation import Fitting, Options, Steps
+from beebo_scale.simulation.problems import functions
 from beebo_scale.simulation.processes import _heard
 from beebo_scale.simulation.strategies import Beebo, Random
 from tests.simulation.helpers import protein_landscape

@@ -12,9 +12,10 @@ from linear_operator.utils.warnings import NumericalWarning
 import beebo_scale as bs
 from beebo_scale import InputError, MeanEnergy, SoftmaxEnergy
 from beebo_scale.screening import Encoder
-from beebo_scale.simulation import Fitting, Steps, functions
-from beebo_scale.simulation.forest import RandomForest, indicators
-from beebo_scale.simulation.monte_carlo import MonteCarlo, PosteriorModel
+from beebo_scale.simulation import Fitting, Steps
+from beebo_scale.simulation.baselines.forest import RandomForest, indicators
+from beebo_scale.simulation.baselines.monte_carlo import MonteCarlo, PosteriorModel
+from beebo_scale.simulation.problems import functions
 from beebo_scale.simulation.strategies import (
     Beebo,
     Greedy,

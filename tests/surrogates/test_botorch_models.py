@@ -64,8 +64,8 @@ from gpytorch.variational import (
 )
 
 from beebo_scale import BatchedEnergyEntropy, InputError, information_gain
+from beebo_scale.kernels.stationary import StationaryKernel
 from beebo_scale.surrogates.botorch_models import posterior_of
-from beebo_scale.surrogates.stationary import StationaryKernel
 from tests.helpers import close, normal, uniform
 
 pytestmark = [

@@ -8,13 +8,13 @@ from gpytorch.kernels import Kernel
 
 import beebo_scale as bs
 from beebo_scale.errors import InputError
-from beebo_scale.surrogates.exact import condition_exactly
-from beebo_scale.surrogates.gp import GaussianProcess
-from beebo_scale.surrogates.love import LoveOptions, condition_love
-from beebo_scale.surrogates.sgpr import fit_sgpr, sgpr_posterior
-from beebo_scale.surrogates.svgp import SVGP, fit_svgp
+from beebo_scale.surrogates.approximate.love import LoveOptions, condition_love
+from beebo_scale.surrogates.approximate.sgpr import fit_sgpr, sgpr_posterior
+from beebo_scale.surrogates.approximate.svgp import SVGP, fit_svgp
+from beebo_scale.surrogates.gaussian_process.exact import condition_exactly
+from beebo_scale.surrogates.gaussian_process.gaussian_process import GaussianProcess
 from tests.helpers import normal, uniform
-from tests.surrogates.test_love import problem
+from tests.surrogates.approximate.test_love import problem
 
 KINDS = ["exact", "love", "sgpr", "svgp"]
 FEATURES = ["a", "b"]

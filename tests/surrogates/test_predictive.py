@@ -4,8 +4,8 @@ import torch
 from scipy import stats
 from scipy.integrate import quad
 
+from beebo_scale.surrogates.approximate.student_t import DEGREES
 from beebo_scale.surrogates.predictive import PREDICTIVE
-from beebo_scale.surrogates.robust import DEGREES
 
 
 def tensor(*values):

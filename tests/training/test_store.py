@@ -7,8 +7,9 @@ import torch
 
 import beebo_scale as bs
 from beebo_scale.errors import InputError
-from beebo_scale.screening import Encoder, delimited, parquet
-from beebo_scale.surrogates.observations import merge_replicates
+from beebo_scale.screening import Encoder
+from beebo_scale.screening.files import delimited, parquet
+from beebo_scale.surrogates.data.observations import merge_replicates
 from beebo_scale.training.splits import TEST, TRAIN, VALIDATION, Split
 from beebo_scale.training.store import Screen, find, load, prepare
 

@@ -1,0 +1,287 @@
+"""Where results are entered: a change of the books under way."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ..errors import InputError
+from ..screening.columns import rows_text
+from .results import Result, Results
+from .rows import Line, in_order, mark
+from .state import (
+    EXTRA,
+    FAILED,
+    GIVEN_UP,
+    INITIAL,
+    MEASURED,
+    OWN,
+    PARTIAL,
+    REPLICATE,
+    STATUS,
+    Books,
+    Key,
+    columns,
+    identity,
+    keys,
+    places,
+)
+from .tally import Tally
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+@dataclass
+class Desk:
+    """A change of the books under way.
+
+    Attributes:
+        books: before the change.
+        results: to be entered.
+        untouched: match -> position in `books.pending` of a proposal that has no row in measured.csv.
+        lines: match -> rows of measured.csv.
+        changed: rows of measured.csv to be written, each once.
+        refused: what is wrong -> row numbers.
+    """
+
+    books: Books
+    results: Results
+    untouched: dict[Key, int] = field(default_factory=dict)
+    lines: dict[Key, list[Line]] = field(default_factory=dict)
+    changed: dict[int, Line] = field(default_factory=dict)
+    refused: dict[str, list[int]] = field(default_factory=dict)
+    tally: Tally = field(default_factory=Tally)
+
+    def __post_init__(self) -> None:
+        measured, pending, settings = self.books.measured, self.books.pending, self.books.settings
+        wanted = {row.match for row in self.results.rows}
+        begun = set(places(measured))
+        for position, (match, place) in enumerate(zip(self._matches(pending, "rounds"), places(pending), strict=True)):
+            if match in wanted and place not in begun:
+                self.untouched.setdefault(match, position)
+        names, values = columns(settings), self.books.values(measured)
+        cells = measured[names].to_numpy(dtype=object)
+        for position, match in enumerate(self._matches(measured, "measured.csv")):
+            if match in wanted:
+                known = {n: float(y) for n, y in zip(settings.targets, values[position], strict=True) if y == y}
+                line = Line(dict(zip(names, cells[position], strict=True)), known, position)
+                self.lines.setdefault(match, []).append(line)
+
+    def _matches(self, frame: pd.DataFrame, source: str) -> list[Key]:
+        settings = self.books.settings
+        if self.results.by_id:
+            return [(name,) for name in frame[str(settings.id)]]
+        return keys(frame, settings, source)
+
+    def enter(self, group: Sequence[Result], extra: bool, replicate: bool) -> None:
+        """Enter all results of one experiment, or note why not."""
+        match = group[0].match
+        lines = self.lines.setdefault(match, [])
+        known = match in self.untouched or bool(lines)
+        if not known and not (extra and group[0].key is not None):
+            self._refuse("unknown" if group[0].key is not None or not extra else "bare", group)
+            return
+        if not self._same_features(group):
+            return
+        fresh = self._fresh(group, replicate)
+        if fresh is None:
+            return
+        told = [row for row in group if row.values]
+        if not fresh:
+            self._enter_failure(group, bool(told))
+            return
+        self.tally.known += len(told) - len(fresh)
+        first = [self._enter_values(row, names) for row, names in fresh]
+        self.tally.replicates += first.count(False)
+        if any(first):
+            self.tally.measured += known
+            self.tally.extra += not known
+        self._complete(lines)
+
+    def _fresh(self, group: Sequence[Result], replicate: bool) -> list[tuple[Result, list[str]]] | None:
+        """Rows that say something new, and of which targets; None if some are refused."""
+        found: dict[int, tuple[Result, list[str]]] = {}
+        clash: set[int] = set()
+        for name in self.results.targets:
+            old = [line.values[name] for line in self.lines[group[0].match] if name in line.values]
+            fresh = _fresh([row for row in group if name in row.values], name, old, replicate)
+            if fresh and len(old) + len(fresh) > 1 and not replicate:
+                clash |= {row.number for row in fresh}
+            for row in fresh:
+                found.setdefault(row.number, (row, []))[1].append(name)
+        if clash:
+            self._refuse("other value", [row for row in group if row.number in clash])
+            return None
+        return [found[number] for number in sorted(found)]
+
+    def _enter_values(self, row: Result, names: Sequence[str]) -> bool:
+        """Put values of some targets where they belong; whether one of them is the first of its target."""
+        lines, one_is_first = self.lines[row.match], False
+        for name in names:
+            first = not any(name in line.values for line in lines)
+            one_is_first |= first
+            line = self._line_for(row, name, first)
+            beside = (self.books.settings.noise_variance, self.books.settings.batch)
+            line.cells |= {column: row.cells[column] for column in (name, *beside) if column is not None}
+            line.values[name] = row.values[name]
+            self._change(line)
+            self.tally.values[name] += 1
+        return one_is_first
+
+    def _line_for(self, row: Result, name: str, first: bool) -> Line:
+        """The line that a value goes to: one of the same batch that lacks it, an empty one, or a new one."""
+        lines, batch = self.lines[row.match], self.books.settings.batch
+        if row.match in self.untouched:
+            return self._settle(row, MEASURED)
+        statuses = (INITIAL, REPLICATE) if not first else tuple(status for status in STATUS if status != REPLICATE)
+        for line in lines:
+            alike = batch is None or line.cells[batch] == row.cells[batch]
+            if line.values and name not in line.values and alike and line.status in statuses:
+                return line
+        empty = [line for line in lines if not line.values]  # failed, or given up
+        if empty and first:
+            line = empty[-1]
+            line.cells["status"] = PARTIAL if line.cells["round"] else EXTRA
+            return line
+        proposed = [line for line in lines if line.cells["round"]]
+        if first and proposed:  # in another batch than the other targets
+            return self._new(row, {column: proposed[-1].cells[column] for column in OWN})
+        return self._new(row, mark(EXTRA if first else REPLICATE))
+
+    def _complete(self, lines: Sequence[Line]) -> None:
+        """The status of proposals, by the targets that are still out; where these were given up, none are."""
+        for place in {line.place for line in lines if line.status in (MEASURED, PARTIAL)}:
+            own = [line for line in lines if line.place == place]
+            there = {name for line in own for name in line.values}
+            given_up = any(line.status == MEASURED and line.position is not None for line in own)
+            status = MEASURED if given_up or len(there) == len(self.books.settings.targets) else PARTIAL
+            for line in own:
+                if line.status != status:
+                    line.cells["status"] = status
+                    self._change(line)
+
+    def _enter_failure(self, group: Sequence[Result], told: bool) -> None:
+        """An experiment whose results are all empty, or known."""
+        lines = self.lines[group[0].match]
+        given_up = [line for line in lines if line.status == GIVEN_UP]
+        pending = group[0].match in self.untouched
+        if not told and self.tally.absent:
+            self.tally.empty += len(group)
+        elif told or any(line.values for line in lines) or (lines and not pending and not given_up):
+            self.tally.known += len(group)
+        else:
+            self.tally.failed += 1
+            self.tally.known += len(group) - 1
+            if pending:
+                self._settle(group[0], FAILED)
+            elif given_up:
+                given_up[-1].cells["status"] = FAILED
+                self._change(given_up[-1])
+            else:
+                self._new(group[0], mark(FAILED))
+
+    def give_up(self, row: Result) -> None:
+        """Release a proposal, or the targets of one that are still out."""
+        partial = [line for line in self.lines.get(row.match, []) if line.status == PARTIAL]
+        if row.match in self.untouched:
+            self._settle(row, GIVEN_UP)
+        elif partial:
+            for line in partial:
+                line.cells["status"] = MEASURED
+                self._change(line)
+        else:
+            self._refuse("not pending", [row])
+            return
+        self.tally.given_up += 1
+
+    def _settle(self, row: Result, status: str) -> Line:
+        """A proposal gets its line, under its round and rank, which takes it off what is pending."""
+        own = self.books.pending.iloc[self.untouched.pop(row.match)]
+        line = self._new(row, mark(status, str(own["round"]), str(own["rank"])))
+        line.cells |= {name: str(own[name]) for name in identity(self.books.settings)}
+        return line
+
+    def _new(self, row: Result, marked: dict[str, str]) -> Line:
+        """A line without values, of the experiment as the books name it."""
+        lines, names = self.lines.setdefault(row.match, []), identity(self.books.settings)
+        cells = row.cells if not lines else row.cells | {name: lines[0].cells[name] for name in names}
+        line = Line({column: "" for column in columns(self.books.settings)} | cells | marked)
+        line.cells |= dict.fromkeys(self.books.settings.targets, "")
+        lines.append(line)
+        self._change(line)
+        return line
+
+    def _change(self, line: Line) -> None:
+        self.changed[id(line)] = line
+
+    def _same_features(self, group: Sequence[Result]) -> bool:
+        """Whether ids and features of the results agree with the books; if not, the rows are noted."""
+        import pandas as pd
+
+        lines, proposal = self.lines[group[0].match], self.untouched.get(group[0].match)
+        if not self.results.by_id or group[0].key is None or (proposal is None and not lines):
+            return True
+        frame = pd.DataFrame([lines[0].cells]) if proposal is None else self.books.pending.iloc[[proposal]]
+        (key,) = keys(frame, self.books.settings, "the campaign")
+        odd = [row for row in group if row.key != key]
+        if odd:
+            self._refuse("other features", odd)
+        return not odd
+
+    def _refuse(self, why: str, rows: Sequence[Result]) -> None:
+        self.refused.setdefault(why, []).extend(row.number for row in rows)
+
+    def close(self) -> Books:
+        """The books after the change.
+
+        Raises:
+            InputError: some row was refused; then none is entered.
+        """
+        import pandas as pd
+
+        if self.refused:
+            why, numbers = next(iter(self.refused.items()))
+            raise InputError(f"{self.results.source}: {REFUSED[why](rows_text(np.array(sorted(numbers))))}")
+        names = columns(self.books.settings)
+        rows = self.books.measured[names].to_numpy(dtype=object).tolist()
+        for line in self.changed.values():
+            cells = [line.cells[name] for name in names]
+            if line.position is None:
+                rows.append(cells)
+            else:
+                rows[line.position] = cells
+        return replace(self.books, measured=in_order(pd.DataFrame(rows, columns=names, dtype=object)))
+
+
+REFUSED: dict[str, Callable[[str], str]] = {
+    "unknown": lambda rows: (
+        f"the experiments {rows} are neither pending nor measured; correct them, or enter them as measurements that "
+        "nobody proposed with --extra"
+    ),
+    "bare": lambda rows: f"the experiments {rows} are new; add the feature columns, so that they can be entered",
+    "other value": lambda rows: (
+        f"the results {rows} differ from what is recorded; correct one of the two, or enter them as further "
+        "replicates with --replicate"
+    ),
+    "other features": lambda rows: f"the features {rows} are not those that the campaign has under these ids",
+    "not pending": lambda rows: f"the experiments {rows} are not pending, so they cannot be given up",
+}
+
+
+def _fresh(rows: Sequence[Result], name: str, old: list[float], replicate: bool) -> list[Result]:
+    """Results that are not recorded yet; a value that comes n times is one result, or n replicates."""
+    left = Counter(old)
+    fresh = []
+    for row in rows:
+        value = row.values[name]
+        if left[value] == 0:
+            fresh.append(row)
+            left[value] += 0 if replicate else 1
+        else:
+            left[value] -= 1 if replicate else 0
+    return fresh

@@ -1,0 +1,187 @@
+"""What a campaign knows: results, proposals, and what follows from the two."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+
+from ..errors import InputError
+from ..screening.columns import Place, check_numbers, convert
+from ..surrogates.data.observe import target_scale
+from .folder import Folder, read_text
+from .settings import Settings
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+Key = tuple[str, ...]
+OWN = ("round", "rank", "status")  # columns of measured.csv beside the user's
+OUT = "still out"  # column of pending.csv where there are several targets
+INITIAL, MEASURED, PARTIAL, FAILED, GIVEN_UP, EXTRA, REPLICATE = STATUS = (
+    "initial",  # measured before the campaign
+    "measured",  # proposed, and there is a result; of several targets, no more are to come
+    "partial",  # proposed, and there are results of some targets, others are still out
+    "failed",  # proposed, tried, no result; never proposed again
+    "given up",  # proposed, not tried; may be proposed again
+    "extra",  # measured, though nobody proposed it
+    "replicate",  # one more result of an experiment that has one
+)
+
+
+@dataclass(frozen=True, eq=False)
+class Books:
+    """The state of a campaign; all cells are text, as in the files.
+
+    Attributes:
+        settings: of the campaign.
+        measured: one row for each result: id and features, targets, noise variance, batch, then OWN. Of several
+            targets some may be missing in a row; those of one proposal share a row, unless their batches differ.
+        proposed: one row for each proposal: round, rank, id and features, mean, std, gain.
+    """
+
+    settings: Settings
+    measured: pd.DataFrame
+    proposed: pd.DataFrame
+
+    @classmethod
+    def read(cls, folder: Folder, settings: Settings) -> Books:
+        """Read the files of a campaign.
+
+        Raises:
+            InputError: a file is missing or damaged, or lacks a column.
+        """
+        import pandas as pd
+
+        names = [*identity(settings), "mean", "std", "gain"]
+        batches = [pd.DataFrame(columns=["round", "rank", *names], dtype=object)]
+        for number in folder.rounds():  # before the results, so that a result is never of a round unknown
+            batch = read_text(folder.batch(number), ["rank", *names])
+            batch.insert(0, "round", str(number))
+            batches.append(batch)
+        proposed = pd.concat(batches, ignore_index=True)
+        measured = read_text(folder.measured, columns(settings))
+        unknown = ~measured["status"].isin(STATUS).to_numpy()
+        if unknown.any():
+            place = Place(str(folder.measured), "status", np.arange(1, len(measured) + 1))
+            raise place.error("is unknown", unknown, f"it is one of {', '.join(STATUS)}")
+        return cls(settings, measured, proposed)
+
+    @cached_property
+    def pending(self) -> pd.DataFrame:
+        """Proposals that results are still out of, by round and rank."""
+        done = set(places(self.measured[self.measured["status"] != PARTIAL]))
+        rows = places(self.proposed)
+        return self.proposed[np.array([row not in done for row in rows], dtype=bool)].reset_index(drop=True)
+
+    @cached_property
+    def out(self) -> np.ndarray:
+        """Which targets the pending proposals lack, n x t booleans."""
+        partial = self.measured[self.measured["status"] == PARTIAL]
+        lacks = {place: np.ones(len(self.settings.targets), dtype=bool) for place in places(self.pending)}
+        for place, missing in zip(places(partial), np.isnan(self.values(partial)), strict=True):
+            if place in lacks:
+                lacks[place] &= missing
+        return np.array(list(lacks.values()), dtype=bool).reshape(-1, len(self.settings.targets))
+
+    @property
+    def waiting(self) -> pd.DataFrame:
+        """What is pending, for people: of several targets with those that are still out."""
+        if not self.settings.several:
+            return self.pending
+        names = np.array(self.settings.targets, dtype=object)
+        return self.pending.assign(**{OUT: [", ".join(names[lacks]) for lacks in self.out]})
+
+    def features(self, frame: pd.DataFrame) -> pd.DataFrame:
+        """The features alone, of some rows."""
+        return frame[list(self.settings.features)].reset_index(drop=True)
+
+    @property
+    def failed(self) -> pd.DataFrame:
+        """Results that are none."""
+        return self.measured[self.measured["status"] == FAILED]
+
+    def values(self, frame: pd.DataFrame) -> np.ndarray:
+        """The targets of some results, n x t float64, NaN where there is none."""
+        numbers = frame.index.to_numpy() + 1
+        names = self.settings.targets
+        cells = [check_numbers(frame[name], Place("measured.csv", name, numbers), "correct the cell") for name in names]
+        return np.stack(cells, axis=-1)
+
+    @cached_property
+    def worth(self) -> np.ndarray:
+        """The target of each result, n, NaN where there is none.
+
+        Of several targets, the weighted sum of the means of each over an experiment, standardised as the fit does it;
+        NaN where one is missing.
+        """
+        import pandas as pd
+
+        y = self.values(self.measured)
+        if not self.settings.several:
+            return y[:, 0]
+        experiment = [self.measured[name].to_numpy() for name in self.settings.features]
+        means = pd.DataFrame(y).groupby(experiment).transform("mean").to_numpy()
+        worth = np.zeros(len(y))
+        for weight, own, mean in zip(self.settings.weights.values(), y.T, means.T, strict=True):
+            known = torch.tensor(own[~np.isnan(own)])
+            scale = target_scale(known, self.settings.transform, robust=self.settings.robust)
+            worth += weight * scale.standardise(torch.tensor(mean)).numpy()
+        return worth
+
+    def best(self, frame: pd.DataFrame) -> int | None:
+        """Label of the best of some results, None if there is no value."""
+        y, hit = self.worth[frame.index.to_numpy()], self.settings.hit
+        goodness = -np.abs(y - hit) if hit is not None else -y if self.settings.minimize else y
+        return None if np.isnan(goodness).all() else int(frame.index[int(np.nanargmax(goodness))])
+
+
+def places(frame: pd.DataFrame) -> list[tuple[str, str]]:
+    """Round and rank of some rows."""
+    return list(zip(frame["round"], frame["rank"], strict=True))
+
+
+def identity(settings: Settings) -> list[str]:
+    """Columns that say which experiment a row is."""
+    names = list(settings.features)
+    return names if settings.id is None or settings.id in names else [settings.id, *names]
+
+
+def columns(settings: Settings) -> list[str]:
+    """Columns of measured.csv.
+
+    Raises:
+        InputError: a column of the user has the name of one of OWN.
+    """
+    beside = [name for name in (settings.noise_variance, settings.batch) if name is not None]
+    names = [*identity(settings), *settings.targets, *beside]
+    taken = [name for name in names if name in OWN or (name == OUT and settings.several)]
+    if taken:
+        raise InputError(f"column {taken[0]!r} has the name of a column that a campaign adds; rename it in all files")
+    return [*names, *OWN]
+
+
+def keys(frame: pd.DataFrame, settings: Settings, source: str, numbers: Sequence[int] | None = None) -> list[Key]:
+    """What tells experiments apart: their features, checked and in one spelling.
+
+    Numbers count to ten digits, since spreadsheets do not keep all of them.
+
+    Args:
+        frame: n rows with the features.
+        settings: of the campaign.
+        source: of the rows, for messages.
+        numbers: their n row numbers, for messages.
+
+    Raises:
+        InputError: a cell that its kind does not allow.
+    """
+    where = np.arange(1, len(frame) + 1) if numbers is None else np.asarray(numbers)
+    parts = []
+    for name, kind in settings.features.items():
+        cells = convert(frame[name], str(kind), Place(source, name, where))
+        parts.append([f"{x + 0.0:.10g}" for x in cells] if kind == "continuous" else cells.tolist())
+    return list(zip(*parts, strict=True))

@@ -1,0 +1,164 @@
+"""Greedy choice over a shortlist of a library's best rows, certain as far as it goes."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+
+from ...posterior import Posterior
+from ...progress import track
+from ...screening import Encoder
+from ...screening.library import Library
+from . import lazy_greedy as pool
+from .best_rows import Top, place_in_group
+from .exclusion import Rules, repeats
+from .lazy_greedy import Greedy
+from .limits import Limits, Room
+
+GROWTH = 4  # the shortlist grows by this factor
+LARGEST = 1 << 30  # bytes of the encoded shortlist; there the choice goes on without certificate
+
+
+@dataclass(frozen=True)
+class Aim:
+    """What is chosen, and by what.
+
+    Attributes:
+        q: batch size.
+        temperature: T'.
+        maximize: False if small values of the target are good.
+        rules: which rows may be proposed.
+        limits: what the batch must keep to.
+    """
+
+    q: int
+    temperature: float = 0.5
+    maximize: bool = True
+    rules: Rules = field(default_factory=Rules)
+    limits: Limits = field(default_factory=Limits)
+
+    @property
+    def sign(self) -> float:
+        """-1 where small targets are good."""
+        return 1.0 if self.maximize else -1.0
+
+
+@dataclass(frozen=True, eq=False)
+class Task:
+    """All that scores and chooses.
+
+    Attributes:
+        posterior: conditioned on what is pending.
+        encoder: of its features.
+        library: to choose from.
+        aim: what is asked for.
+        T: scaled temperature T' sqrt(A).
+    """
+
+    posterior: Posterior
+    encoder: Encoder
+    library: Library
+    aim: Aim
+    T: float
+
+
+class Shortlist:
+    """The rows that greedy chooses from, a growing number of the best."""
+
+    def __init__(self, task: Task, top: Top, keep: int, cap: int | None) -> None:
+        self.task, self.top = task, top
+        self.whole = len(top["row"]) <= keep  # else the last row stands for all that were left out
+        self.length = min(keep, len(top["row"]))
+        self.largest = max(task.aim.q, LARGEST // (8 * task.encoder.width))
+        self.read = 0
+        self.repeated = 0
+        self.state = Greedy(task.posterior, task.aim.q, task.T, task.aim.sign)
+        self.room = Room(task.aim.limits, task.encoder)
+        self.rows = torch.empty(0, dtype=torch.long)  # K
+        self.groups = top["groups"][:0]  # K x g
+        self.capped = [] if cap is None else self._capped(cap)
+
+    def choose(self) -> dict[str, Any]:
+        """The batch, or as much of it as can be chosen without another pass."""
+        q, certain = self.task.aim.q, None
+        self._grow(pool.SHORTLIST * q)
+        with track(None, "choosing the batch", total=q) as bar:
+            while len(self.state) < q:
+                row, gain = self.state.best()
+                if row >= 0 and (gain, -int(self.rows[row])) > self._left_out():
+                    self._accept(row)
+                    bar.update()
+                elif self.read < min(self.length, self.largest):
+                    self._grow(GROWTH * self.read)
+                elif self.read < self.largest or gain == -math.inf:
+                    break  # another pass may help, or nothing can
+                else:
+                    certain = len(self.state) if certain is None else certain
+                    self._accept(row)
+                    bar.update()
+        return self._report(len(self.state) if certain is None else certain)
+
+    def _grow(self, size: int) -> None:
+        """Read more of the best rows, up to `size` of them in all."""
+        stop = min(size, self.length, self.largest)
+        more, order = self.top["row"][self.read : stop].sort()
+        if not len(more):
+            return
+        table = self.task.library.take(more.numpy())
+        X, groups = self.task.encoder.encode(table), self.top["groups"][self.read : stop][order]
+        old = len(self.rows)
+        self.state.add(X, self.top["score"][self.read : stop][order], more)
+        self.rows, self.groups, self.read = torch.cat([self.rows, more]), torch.cat([self.groups, groups]), stop
+        gone = torch.zeros(len(self.rows), dtype=torch.bool)
+        if not self.task.aim.rules.allow_repeats:
+            gone[old:] = torch.from_numpy(repeats(self.state.X.cpu().numpy()))[old:]
+            self.repeated += int(gone.sum())
+        gone[old:] |= self.room.shut(self.state.X[old:], groups).cpu()
+        self.state.remove(gone.to(self.state.bound.device))
+
+    def _accept(self, row: int) -> None:
+        self.state.accept(row)
+        if self.task.aim.limits:
+            self.room.take(self.state.X[row], self.groups[row])
+            self.state.remove(self.room.shut(self.state.X, self.groups, last=True))
+
+    def _left_out(self) -> tuple[float, int]:
+        """The best that a row outside the shortlist may have: its score, and minus its row number."""
+        while self.capped and self.room.full(0, self.capped[-1][2]):
+            self.capped.pop()  # a group that is full stays full
+        best = (-math.inf, 0)
+        if self.read < len(self.top["score"]):
+            best = (float(self.top["score"][self.read]), -int(self.top["row"][self.read]))
+        return max(best, self.capped[-1][:2]) if self.capped else best
+
+    def _capped(self, cap: int) -> list[tuple[float, int, int]]:
+        """The groups of which rows may have been left out: none of these can be better than the last that was kept.
+
+        Returns:
+            Score of that row, minus the row number of the next, code of the group; the best last.
+        """
+        score, row, groups = (self.top[name][: self.length] for name in ("score", "row", "groups"))
+        last = (place_in_group(groups[:, 0]) == cap - 1).nonzero().squeeze(-1).flip(0)
+        return list(zip(score[last].tolist(), (-1 - row[last]).tolist(), groups[last, 0].tolist(), strict=True))
+
+    def _report(self, certain: int) -> dict[str, Any]:
+        left_out, _ = self._left_out()
+        gains = self.state.gains
+        counts = dict(self.top["counts"])
+        counts["repeated"] = counts.get("repeated", 0) + self.repeated
+        return {
+            "rows": self.rows[self.state.chosen],
+            "gain": torch.tensor(gains, dtype=torch.float64),
+            "exhausted": left_out == -math.inf or self.read >= self.largest,
+            "counts": counts,
+            "certificate": {
+                "certified": certain == len(gains),
+                "certified_points": certain,
+                "smallest_accepted_gain": gains[-1] if gains else None,
+                "best_score_left_out": None if left_out == -math.inf else left_out,
+                "shortlist": self.read,
+            },
+        }

@@ -1,0 +1,126 @@
+"""What a library is made of: files read in pieces, or a table in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Protocol
+
+import numpy as np
+
+from .columns import Place, convert
+from .files.opening import Ranges, Source
+from .table import Table, feature_frame
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+class Part(Protocol):
+    """One file of a library, or a table in memory."""
+
+    @property
+    def name(self) -> str:
+        """What messages call it."""
+        ...
+
+    @property
+    def rows(self) -> int:
+        """Number of rows."""
+        ...
+
+    def number(self, row: int) -> int:
+        """Number in the file, from 1, of a row of the part, from 0."""
+        ...
+
+    def raw(self, columns: Sequence[str], ranges: Ranges) -> Iterator[pd.DataFrame]:
+        """Cells as they stand, one frame for each range of rows."""
+        ...
+
+    def table(self, raw: pd.DataFrame, numbers: np.ndarray) -> Table:
+        """Checked rows; `numbers` are their n row numbers in the part, from 0 and rising."""
+        ...
+
+
+@dataclass(frozen=True, eq=False)
+class FilePart:
+    """A file, or a frame not checked yet.
+
+    Attributes:
+        source: the open file.
+        rows: number of rows, without those left out.
+        kinds: feature -> kind.
+        id: name of the id column.
+        labels: other columns, read as text.
+        left_out: rows of the file, by number from 0 and rising, that the part does not have.
+    """
+
+    source: Source
+    rows: int
+    kinds: Mapping[str, str]
+    id: str | None
+    labels: tuple[str, ...]
+    left_out: np.ndarray = field(default_factory=lambda: np.empty(0, dtype=np.int64))
+
+    @property
+    def name(self) -> str:
+        """The file's name."""
+        return self.source.name
+
+    def number(self, row: int) -> int:
+        """Number in the file, from 1."""
+        return int(self._in_file(np.array([row]))[0]) + 1
+
+    def _in_file(self, rows: np.ndarray) -> np.ndarray:
+        """Rows of the part (from 0) as rows of the file."""
+        before = self.left_out - np.arange(len(self.left_out))  # rows of the part before each row left out
+        return rows + np.searchsorted(before, rows, side="right")
+
+    def raw(self, columns: Sequence[str], ranges: Ranges) -> Iterator[pd.DataFrame]:
+        """Cells as they stand in the file."""
+        lasts = np.array(ranges, dtype=np.int64).reshape(-1, 2) - [0, 1]
+        cuts = [(int(start), int(last) + 1) for start, last in self._in_file(lasts)]
+        for (start, stop), cells in zip(cuts, self.source.stream(columns, cuts), strict=True):
+            gone = self.left_out[slice(*np.searchsorted(self.left_out, [start, stop]))] - start
+            kept = np.ones(len(cells), dtype=bool)
+            kept[gone] = False
+            yield cells[kept].reset_index(drop=True) if len(gone) else cells
+
+    def table(self, raw: pd.DataFrame, numbers: np.ndarray) -> Table:
+        """Id, features and labels, checked."""
+        in_file = self._in_file(numbers) + 1
+        frame, kinds = feature_frame(self.source, raw, dict(self.kinds), self.id, in_file)
+        for label in self.labels:
+            if label not in frame:
+                frame[label] = convert(raw[label], "categorical", Place(self.name, label, in_file))
+        return Table(frame, kinds, self.id, self.name, before=int(numbers[0]) if len(numbers) else 0)
+
+
+@dataclass(frozen=True, eq=False)
+class TablePart:
+    """Rows in memory that are checked already."""
+
+    whole: Table
+
+    @property
+    def name(self) -> str:
+        """The table's source."""
+        return self.whole.source
+
+    @property
+    def rows(self) -> int:
+        """Number of rows."""
+        return len(self.whole)
+
+    def number(self, row: int) -> int:
+        """Number in the table, from 1."""
+        return row + 1
+
+    def raw(self, columns: Sequence[str], ranges: Ranges) -> Iterator[pd.DataFrame]:
+        """Slices of the table."""
+        for start, stop in ranges:
+            yield self.whole.frame.iloc[start:stop].reset_index(drop=True)
+
+    def table(self, raw: pd.DataFrame, numbers: np.ndarray) -> Table:
+        """The rows as they are."""
+        return replace(self.whole, frame=raw, before=int(numbers[0]) if len(numbers) else 0)

@@ -1,0 +1,148 @@
+"""How a fitted process becomes a `Posterior`: what a surrogate keeps beside hyperparameters and data.
+
+Exact: nothing, the factor is computed when first asked for. LOVE and the sparse kinds: the root and the weights, which
+took long to find.
+"""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import asdict, dataclass, replace
+from typing import Any, Literal, Protocol
+
+import torch
+from torch import Tensor
+
+from ..kernels.stationary import freeze
+from ..linalg.conjugate_gradients import CovarianceSolver
+from ..linalg.kernel_matrix import KernelMatrix
+from ..linalg.roots import DenseRoot
+from ..posterior import Noise, Posterior
+from .approximate.love import LoveReport
+from .data.observations import Observations
+from .gaussian_process.gaussian_process import GaussianProcess, exact_posterior, own_noise
+
+
+class Recipe(Protocol):
+    """What `Surrogate` asks of a recipe."""
+
+    def posterior(self, gp: GaussianProcess, data: Observations, noise: Noise | None) -> Posterior:
+        """The posterior; `noise` None takes the process's own."""
+        ...
+
+    def summary(self) -> dict[str, Any]:
+        """What there is to say about the approximation, in plain types, with `information_gain_error`."""
+        ...
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain types and tensors, for a file."""
+        ...
+
+
+@dataclass(frozen=True)
+class Exact:
+    """One n x n factor, nothing approximated.
+
+    Attributes:
+        dtype: of the factor, "float64", or "float32" for half the memory, see `condition_exactly`.
+    """
+
+    dtype: Literal["float64", "float32"] = "float64"
+
+    def posterior(self, gp: GaussianProcess, data: Observations, noise: Noise | None) -> Posterior:
+        """See `exact_posterior`."""
+        return exact_posterior(gp, data, noise, getattr(torch, self.dtype))
+
+    def summary(self) -> dict[str, Any]:
+        """No error beyond rounding."""
+        return {"information_gain_error": 0.0, "factor": self.dtype}
+
+    def to_dict(self) -> dict[str, Any]:
+        """The number format."""
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, content: dict[str, Any]) -> Exact:
+        """Inverse of `to_dict`; files of earlier versions hold nothing."""
+        return cls(**content)
+
+
+@dataclass(frozen=True)
+class Love:
+    """A root of rank r over the measured rows.
+
+    Attributes:
+        R: n x r.
+        weights: alpha, n.
+        report: how good the rank is.
+    """
+
+    R: Tensor
+    weights: Tensor
+    report: LoveReport
+
+    def posterior(self, gp: GaussianProcess, data: Observations, noise: Noise | None) -> Posterior:
+        """With a solver, so that the root can be adapted to a batch."""
+        posterior = _assemble(gp, data, noise, data.X, self.weights, self.R)
+        with torch.no_grad():
+            sigma2 = gp.noise_of(data)
+        return replace(posterior, solver=CovarianceSolver(KernelMatrix(posterior.kernel, data.X), sigma2))
+
+    def summary(self) -> dict[str, Any]:
+        """Rank and estimated error of I."""
+        return asdict(self.report)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Tensors and the report."""
+        return {"R": self.R, "weights": self.weights, "report": asdict(self.report)}
+
+    @classmethod
+    def from_dict(cls, content: dict[str, Any]) -> Love:
+        """Inverse of `to_dict`."""
+        return cls(content["R"], content["weights"], LoveReport(**content["report"]))
+
+
+@dataclass(frozen=True)
+class Sparse:
+    """A posterior over m inducing points, from SGPR or SVGP.
+
+    Attributes:
+        Z: m x d.
+        R: m x r.
+        weights: alpha, m.
+        error: of I on probe batches, relative to a reference; None in files of earlier versions.
+        reference: what that is, in words.
+    """
+
+    Z: Tensor
+    R: Tensor
+    weights: Tensor
+    error: float | None = None
+    reference: str = ""
+
+    def posterior(self, gp: GaussianProcess, data: Observations, noise: Noise | None) -> Posterior:
+        """The model's own posterior: its C is what it is, so there is nothing to adapt."""
+        return _assemble(gp, data, noise, self.Z, self.weights, self.R)
+
+    def summary(self) -> dict[str, Any]:
+        """Number of inducing points, and how wrong I is beside which reference (see `sparse_gain_error`)."""
+        size = {"inducing_points": len(self.Z)}
+        return size | {"information_gain_error": self.error, "information_gain_error_beside": self.reference}
+
+    def to_dict(self) -> dict[str, Any]:
+        """Tensors and what is known of the error."""
+        return dict(vars(self))
+
+    @classmethod
+    def from_dict(cls, content: dict[str, Any]) -> Sparse:
+        """Inverse of `to_dict`."""
+        return cls(**content)
+
+
+def _assemble(
+    gp: GaussianProcess, data: Observations, noise: Noise | None, Z: Tensor, weights: Tensor, R: Tensor
+) -> Posterior:
+    """The posterior over centers Z with a dense root, its hyperparameters frozen."""
+    gp = copy.deepcopy(gp).requires_grad_(False)
+    noise = own_noise(gp, data) if noise is None else noise
+    return Posterior(freeze(gp.kernel), gp.mean, Z, weights, DenseRoot(R), noise)
