@@ -27,9 +27,9 @@ from torch import Tensor
 from .energy import Energy, MeanEnergy
 from .errors import InputError
 from .information import information_gain
-from .kernels.task_sums import scalarize
 from .posterior import Posterior
 from .surrogates.botorch_models import posterior_of
+from .surrogates.scalarize import scalarize
 
 
 def check_temperature(temperature: float) -> float:

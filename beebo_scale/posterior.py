@@ -27,6 +27,7 @@ from gpytorch.means import Mean
 from torch import Tensor
 from torch.nn import Module
 
+from .kernels.stationary import gram
 from .linalg.roots import Root, compressed, spanning_columns
 from .protocols import Noise as Noise
 from .protocols import Solver as Solver
@@ -324,11 +325,6 @@ class Posterior:
         if self.up is not None:
             v = v + (F @ self.up).square().sum(-1)
         return v.clamp_min(0.0)  # a variance; rounding may leave it a few ulp below zero at a noiseless center
-
-
-def gram(kernel: Kernel, X1: Tensor, X2: Tensor) -> Tensor:
-    """k(X1, X2) as a dense matrix: ... p x d, ... q x d -> ... p x q."""
-    return kernel(X1, X2).to_dense()
 
 
 def _padded(up: Tensor | None, count: int) -> Tensor | None:

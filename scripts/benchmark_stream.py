@@ -34,7 +34,8 @@ import pandas as pd
 import torch
 
 import beebo_scale as bs
-from beebo_scale.posterior import Posterior, gram
+from beebo_scale.kernels.stationary import gram
+from beebo_scale.posterior import Posterior
 from beebo_scale.proposal.library.certified import Aim, choose
 from beebo_scale.proposal.library.exclusion import Rules
 from beebo_scale.screening import ContinuousColumn, Encoder

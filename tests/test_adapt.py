@@ -11,7 +11,6 @@ from botorch.acquisition.objective import ScalarizedPosteriorTransform
 
 from beebo_scale import BatchedEnergyEntropy, BoxSearch, information_gain
 from beebo_scale.kernels.stationary import StationaryKernel
-from beebo_scale.kernels.task_sums import scalarize
 from beebo_scale.linalg.roots import CholeskyRoot, DenseRoot
 from beebo_scale.proposal.box.ascent import climb
 from beebo_scale.proposal.box.multistart import optimize_box
@@ -19,6 +18,7 @@ from beebo_scale.proposal.box.space import Space
 from beebo_scale.surrogates.approximate.love import LoveOptions, condition_love
 from beebo_scale.surrogates.gaussian_process.exact import condition_exactly
 from beebo_scale.surrogates.gaussian_process.noise import ConstantNoise
+from beebo_scale.surrogates.scalarize import scalarize
 from tests.helpers import close, constant_mean, exact_toy, normal, sparse_toy, uniform
 
 

@@ -20,15 +20,16 @@ ALLOWED = {
     "workers": set(),
     "datasets": set(),
     "protocols": set(),
-    "linalg": {"kernels", "posterior", *FOUNDATIONS},
-    "kernels": {"posterior", *FOUNDATIONS},
-    "posterior": {"linalg", "protocols"},
+    "linalg": {"kernels", *FOUNDATIONS},
+    "kernels": {"protocols", "screening"},
+    "posterior": {"kernels", "linalg", "protocols"},
     "information": {"posterior", *FOUNDATIONS},
     "bounds": {"information", "posterior", *FOUNDATIONS},
     "energy": {"information", "posterior", *FOUNDATIONS},
     "screening": {"errors"},
     "surrogates": {"information", "kernels", "linalg", "posterior", "screening", *FOUNDATIONS},
-    "acquisition": {"energy", "information", "kernels", "posterior", "surrogates", *FOUNDATIONS},  # it takes botorch models too
+    # Acquisition takes botorch models too.
+    "acquisition": {"energy", "information", "posterior", "surrogates", *FOUNDATIONS},
     "temperature": {"acquisition", *FOUNDATIONS},
     "training": {"surrogates", "screening", "posterior", *FOUNDATIONS},
     "proposal": {"acquisition", "energy", "temperature", "information", "bounds", "posterior"}

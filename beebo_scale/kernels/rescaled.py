@@ -9,8 +9,7 @@ from gpytorch.kernels import Kernel
 from gpytorch.means import Mean
 from torch import Tensor, nn
 
-from ..posterior import gram
-from .stationary import StationaryKernel
+from .stationary import StationaryKernel, gram
 
 
 class OutcomeScale(nn.Module):

@@ -49,6 +49,11 @@ def frozen_copy(module: M) -> M:
     return module
 
 
+def gram(kernel: Kernel, X1: Tensor, X2: Tensor) -> Tensor:
+    """k(X1, X2) as a dense matrix: ... p x d, ... q x d -> ... p x q."""
+    return kernel(X1, X2).to_dense()
+
+
 def live_gram(kernel: Kernel, X1: Tensor, X2: Tensor) -> Tensor:
     """k(X1, X2), differentiable in the hyperparameters and the inputs; the stationary kernels in it are fused.
 

@@ -16,7 +16,7 @@ import torch
 from gpytorch.kernels import Kernel
 from torch import Tensor
 
-from ..posterior import gram
+from ..kernels.stationary import gram
 from ..workers import Workers
 from .keops import FEW, keops_product
 

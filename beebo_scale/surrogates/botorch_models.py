@@ -21,9 +21,9 @@ from torch import Tensor, nn
 
 from ..errors import InputError
 from ..kernels.rescaled import OutcomeScale, RescaledMean, TaskMean, rescale
-from ..kernels.stationary import freeze, frozen_copy
+from ..kernels.stationary import freeze, frozen_copy, gram
 from ..linalg.roots import DenseRoot
-from ..posterior import Noise, Posterior, gram
+from ..posterior import Noise, Posterior
 from .gaussian_process.exact import condition_exactly
 from .gaussian_process.noise import ConstantNoise, TaskNoise
 

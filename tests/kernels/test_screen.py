@@ -17,9 +17,8 @@ from beebo_scale.kernels.screen import (
     icm_kernel,
     screen_kernel,
 )
-from beebo_scale.kernels.stationary import live_gram
+from beebo_scale.kernels.stationary import gram, live_gram
 from beebo_scale.kernels.substitution import SubstitutionKernel
-from beebo_scale.posterior import gram
 from tests.helpers import LAWS, close, matern52, uniform
 
 

@@ -15,8 +15,7 @@ from gpytorch.kernels import (
     ScaleKernel,
 )
 
-from beebo_scale.kernels.stationary import StationaryKernel, freeze, live_gram
-from beebo_scale.posterior import gram
+from beebo_scale.kernels.stationary import StationaryKernel, freeze, gram, live_gram
 from tests.helpers import close, normal, uniform
 
 NU = [0.5, 1.5, 2.5, math.inf]

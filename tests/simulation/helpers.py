@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import torch
 
-from beebo_scale.posterior import gram
+from beebo_scale.kernels.stationary import gram
 from beebo_scale.simulation import Landscape
 from beebo_scale.simulation.world import State
 

@@ -10,7 +10,8 @@ import torch
 from gpytorch.kernels import Kernel
 from torch import Tensor
 
-from ...posterior import Posterior, gram
+from ...kernels.stationary import gram
+from ...posterior import Posterior
 from ..data.observations import Observations
 from ..gaussian_process.gaussian_process import GaussianProcess, exact_posterior
 from .rank import Probes, excess

@@ -31,9 +31,9 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from ...errors import InputError
-from ...kernels.stationary import freeze, live_gram
+from ...kernels.stationary import freeze, gram, live_gram
 from ...linalg.roots import DenseRoot
-from ...posterior import Noise, Posterior, gram
+from ...posterior import Noise, Posterior
 from ..data.observations import Observations
 from ..gaussian_process.gaussian_process import GaussianProcess
 

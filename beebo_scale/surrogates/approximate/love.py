@@ -26,11 +26,11 @@ from gpytorch.means import Mean
 from torch import Tensor
 
 from ...errors import InputError
-from ...kernels.stationary import freeze
+from ...kernels.stationary import freeze, gram
 from ...linalg.conjugate_gradients import CovarianceSolver, Solution
 from ...linalg.kernel_matrix import KernelMatrix
 from ...linalg.roots import DenseRoot
-from ...posterior import Noise, Posterior, gram
+from ...posterior import Noise, Posterior
 from ...workers import Workers
 from ..data.observations import Observations
 from ..gaussian_process.gaussian_process import GaussianProcess, own_noise

@@ -14,9 +14,10 @@ from torch import Tensor
 from torch.nn import Module
 
 from ...errors import InputError
+from ...kernels.stationary import gram
 from ...linalg.kernel_matrix import KernelMatrix
 from ...linalg.roots import BlockRoot, CholeskyRoot, Root
-from ...posterior import Noise, Posterior, gram
+from ...posterior import Noise, Posterior
 
 BLOCK = 1024  # rows of L computed at once
 REFINEMENTS = 10  # of the weights, at most, where L is in float32

@@ -14,9 +14,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ...kernels.task_sums import scalarize
 from ...posterior import Noise
 from ..data.observations import Observations
+from ..scalarize import scalarize
 from .gaussian_process import GaussianProcess, exact_posterior, fit_hyperparameters
 from .noise import ConstantNoise, LearnedNoise
 

@@ -4,7 +4,7 @@ import torch
 
 import beebo_scale as bs
 from beebo_scale import information_gain
-from beebo_scale.posterior import gram
+from beebo_scale.kernels.stationary import gram
 from beebo_scale.surrogates.approximate.gain_error import nearest_rows, sparse_gain_error
 from beebo_scale.surrogates.approximate.inducing import select_inducing_points
 from beebo_scale.surrogates.approximate.rank import Probes

@@ -4,7 +4,7 @@ from gpytorch.kernels import MaternKernel, RBFKernel, ScaleKernel
 
 from beebo_scale.errors import InputError
 from beebo_scale.kernels.screen import screen_kernel
-from beebo_scale.posterior import gram
+from beebo_scale.kernels.stationary import gram
 from beebo_scale.surrogates.approximate.inducing import (
     JITTER,
     factor_gradient,

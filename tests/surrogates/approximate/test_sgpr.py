@@ -5,7 +5,7 @@ import torch
 from gpytorch.kernels import MaternKernel, ScaleKernel
 
 from beebo_scale.kernels.screen import exchange_kernel, icm_kernel, screen_kernel
-from beebo_scale.posterior import gram
+from beebo_scale.kernels.stationary import gram
 from beebo_scale.surrogates.approximate.inducing import select_inducing_points
 from beebo_scale.surrogates.approximate.sgpr import fit_sgpr, sgpr_bound, sgpr_posterior
 from beebo_scale.surrogates.data.observations import Observations, merge_replicates

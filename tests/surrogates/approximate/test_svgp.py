@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from beebo_scale.errors import InputError
-from beebo_scale.posterior import gram
+from beebo_scale.kernels.stationary import gram
 from beebo_scale.surrogates.approximate.inducing import select_inducing_points
 from beebo_scale.surrogates.approximate.sgpr import fit_sgpr, sgpr_bound, sgpr_posterior
 from beebo_scale.surrogates.approximate.svgp import SVGP, HyperAdam, fit_svgp

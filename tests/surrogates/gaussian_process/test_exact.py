@@ -5,8 +5,8 @@ import torch
 
 from beebo_scale import information_gain
 from beebo_scale.errors import InputError
+from beebo_scale.kernels.stationary import gram
 from beebo_scale.linalg.roots import BlockRoot, CholeskyRoot
-from beebo_scale.posterior import gram
 from beebo_scale.surrogates.gaussian_process import exact
 from beebo_scale.surrogates.gaussian_process.exact import condition_exactly
 from tests.helpers import close, normal, uniform

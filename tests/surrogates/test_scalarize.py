@@ -16,9 +16,9 @@ from botorch.optim import optimize_acqf
 from botorch.utils.sampling import manual_seed
 
 from beebo_scale import BatchedEnergyEntropy, InputError, MeanEnergy
-from beebo_scale.kernels.task_sums import scalarize
 from beebo_scale.surrogates.botorch_models import posterior_of
 from beebo_scale.surrogates.gaussian_process.noise import TaskNoise
+from beebo_scale.surrogates.scalarize import scalarize
 from tests.helpers import close, condition, exact_toy, half_logdet, normal, sparse_toy, uniform
 
 pytestmark = [
