@@ -1,0 +1,252 @@
+"""`Choice`: what a batch is chosen from, and how."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from numbers import Integral
+from typing import Any, Literal, get_args
+
+from ..errors import InputError
+from .setting import OneOf, Words, number, part, setting, text, whole_number
+from .texts import parse_bounds, parse_counts, parse_names, parse_texts
+
+Bounds = Mapping[str, Any] | Sequence[Sequence[float]]
+Start = Literal["greedy", "sobol", "mixed"]
+STARTS: tuple[Start, ...] = get_args(Start)
+ENERGIES = ("mean", "softmax")
+NAMES = Words("a list", parse_names)
+
+
+def check_temperature(temperature: float) -> float:
+    """T' itself, if it is a finite number that is not negative; else `InputError`."""
+    try:
+        value = math.nan if isinstance(temperature, str | bool) else float(temperature)
+    except (TypeError, ValueError):
+        value = math.nan
+    if not (math.isfinite(value) and value >= 0):
+        raise InputError(f"temperature T' = {temperature} is not usable: give a finite number, 0 or more")
+    return value
+
+
+@dataclass(frozen=True)
+class Box:
+    """What a batch may be, in the features' own units.
+
+    Attributes:
+        bounds: column -> (low, high) of a number, one value to fix it, or a list of labels to choose from (a
+            categorical column without an entry: all measured labels); or one pair for each column, in order.
+        integer: columns that take whole numbers only.
+        constraints: linear inequalities within one experiment, such as 'acid + 0.5*base <= 80'.
+        shared: columns that are the same in the whole batch, as one plate has one temperature.
+    """
+
+    bounds: Bounds = setting(
+        None,
+        "a box instead of a library; COLUMN:VALUE fixes a column, COLUMN:A|B|C names the levels to choose from",
+        Words("a mapping", parse_bounds),
+        metavar="COLUMN:LOW:HIGH",
+    )
+    integer: Sequence[str] = setting((), "columns of the box that take whole numbers only", NAMES, metavar="COLUMN")
+    constraints: Sequence[str] = setting(
+        (), "linear limits in the box, such as 'acid + 2*base <= 80'", Words("a list", parse_texts), metavar="TEXT"
+    )
+    shared: Sequence[str] = setting(
+        (), "columns that are the same in the whole batch, as on one plate", NAMES, metavar="COLUMN"
+    )
+
+    def __post_init__(self) -> None:
+        if self.bounds is None:
+            name = next((name for name in ("integer", "constraints", "shared") if getattr(self, name)), "bounds")
+            raise InputError(f"--{name} goes with --bounds only")
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What a batch from a library must keep to.
+
+    Attributes:
+        at_most: column of the library -> how many rows with the same value of it a batch may hold.
+        min_distance: any two rows of a batch are at least this far apart. The distance is the square root of
+            |x - x'|^2 over the continuous columns, each scaled by its measured range, plus s^2, s the share of the
+            categorical columns and sequence letters in which the rows differ.
+    """
+
+    at_most: Mapping[str, int] = setting(
+        help="no more rows of the library than COUNT with one value",
+        read=Words("a mapping", parse_counts),
+        factory=dict,
+        metavar="COLUMN:COUNT",
+    )
+    min_distance: float | None = setting(
+        None, "least distance between proposed rows of the library (see the guide)", number
+    )
+
+    def __post_init__(self) -> None:
+        for column, k in self.at_most.items():
+            if isinstance(k, bool) or not isinstance(k, Integral) or k < 1:
+                raise InputError(f"at most {k!r} rows with the same {column!r}: give a whole number, 1 or more")
+        if self.min_distance is not None and not (math.isfinite(self.min_distance) and self.min_distance > 0):
+            raise InputError(f"min_distance = {self.min_distance}: give a finite number above 0, or None")
+
+    def __bool__(self) -> bool:
+        return bool(self.at_most) or self.min_distance is not None
+
+    def guarantee(self) -> str:
+        """What is known about the greedy batch, in plain words."""
+        if self.min_distance is not None:
+            worst = "no worst-case factor is known under a minimum distance"
+        elif len(self.at_most) == 1:
+            worst = "at least 1/2 of the best batch's value if no gain is negative (at most k of each group)"
+        elif self.at_most:
+            worst = f"at least 1/{1 + len(self.at_most)} of the best batch's value if no gain is negative"
+        else:
+            worst = "at least 1 - 1/e = 63 % of the best batch's value if no gain is negative"
+        limited = " under the limits" if self else ""
+        return f"certified means: the same batch as greedy choice{limited} over all eligible rows; {worst}"
+
+
+@dataclass(frozen=True)
+class BoxSearch:
+    """How hard to search a box.
+
+    Attributes:
+        restarts: number of batches that are moved, each from a start of its own.
+        steps: steps of Adam; none where L-BFGS-B can do all.
+        learning_rate: first step of Adam, as a part of the box; it falls to zero on a cosine.
+        start: "greedy" (a greedy batch over many points), "sobol" (points spread over the box, as in the paper) or
+            "mixed" (some of these, and the best points measured with a small change: up to half in many inputs). A
+            batch with T = 0 always starts greedily.
+        refresh: steps after which an approximate posterior is made exact at the batches as they are then.
+        polish: iterations of L-BFGS-B; as many more steps of Adam where it cannot serve, as there are
+            inequalities or the posterior is approximate.
+        chunk: restarts that one worker moves side by side; workers share out the chunks.
+        block: most points that move together; a larger batch is put together from blocks.
+        block_steps: steps of Adam for a block.
+        sweeps: how often each block is moved again, given all the others.
+    """
+
+    restarts: int = setting(4, "batches that move side by side in a box")
+    steps: int = setting(50, "steps that they move")
+    learning_rate: float = 0.05
+    start: Start = setting("greedy", "where they start", OneOf(STARTS), name="search_start")
+    refresh: int = 50
+    polish: int = 200
+    chunk: int = 1
+    block: int = 128
+    block_steps: int = 60
+    sweeps: int = 1
+
+    def __post_init__(self) -> None:
+        for name, least in LEAST.items():
+            if not getattr(self, name) >= least:
+                raise InputError(f"{name} = {getattr(self, name)}: give {least} or more")
+        if not 0.0 < self.learning_rate < math.inf:
+            raise InputError(f"learning_rate = {self.learning_rate}: give a number above zero")
+        if self.start not in STARTS:
+            raise InputError(f"start = {self.start!r}: give one of {', '.join(STARTS)}")
+
+
+LEAST = {"restarts": 1, "steps": 0, "refresh": 1, "polish": 0, "chunk": 1, "block": 1, "block_steps": 0, "sweeps": 0}
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What a batch is chosen from, and how; a(X) = q E[summary] + T' sqrt(A) I(X) is to become large.
+
+    Attributes:
+        q: batch size.
+        library: candidates: a file, a folder of Parquet files, a DataFrame, or a table of `read_library` ...
+        bounds: ... or a box: one (lo, hi) for each feature, in order or by name, in the features' own units, or a `Box`
+            with fixed, whole and shared columns, labels and linear constraints.
+        temperature: T'. 0 exploits; 0.5 is a balance; 2 explores.
+        minimize: small targets are good.
+        hit: a value that the target should come close to, in its own units, instead of a large or small one.
+        energy: "mean", "softmax", or an energy of the module `energy`.
+        allow_repeats: also propose inputs that were measured already, and one input twice.
+        pending: experiments that are running, a file or frame with their feature columns or the library's ids: they
+            count in I and are not proposed again.
+        exclude: experiments that must not be proposed, likewise.
+        limits: on a batch from a library.
+        search: how hard to search a box.
+        seed: of the starts in a box; a library needs no chance.
+
+    Raises:
+        InputError: an unusable number, a setting that does not go with another, or both a library and bounds.
+    """
+
+    q: int = setting(96, "experiments in the batch", whole_number, short="-q")
+    library: Any = setting(None, "candidates: CSV, Excel or Parquet, or a folder of Parquet files", text)
+    bounds: Any = part(Box)
+    temperature: float = setting(0.5, "T': 0 exploits, 0.5 balances, 2 explores", number)
+    minimize: bool = setting(False, "small targets are good")
+    hit: float | None = setting(None, "a value that the target should come close to", number)
+    energy: Any = setting("mean", "softmax values the best of the batch more", OneOf(ENERGIES))
+    allow_repeats: bool = setting(False, "also propose inputs that were measured already")
+    pending: Any = setting(None, "experiments that are running: a file with their ids or their feature columns", text)
+    exclude: Any = setting(None, "candidates that must not be proposed: a file with their ids or feature columns", text)
+    limits: Limits = part(Limits, Limits)
+    search: BoxSearch = part(BoxSearch, BoxSearch)
+    seed: int = setting(0, "the same seed and input give the same surrogate and batch")
+
+    def __post_init__(self) -> None:
+        self._default_parts()
+        check_temperature(self.temperature)
+        if isinstance(self.q, bool) or not isinstance(self.q, Integral):
+            raise InputError(f"q = {self.q!r} is not a whole number")
+        if self.q < 1:
+            raise InputError(f"q = {self.q}: a batch has at least one point; give 1 or more")
+        if not 0 <= self.seed < 2**63:
+            raise InputError(f"seed = {self.seed}: give a whole number from 0 to 2^63 - 1")
+        if self.energy is None or (isinstance(self.energy, str) and self.energy not in ENERGIES):
+            raise InputError(f"energy {self.energy!r} is not known; choose one of {', '.join(ENERGIES)}")
+        if self.hit is not None and (self.minimize or self.energy != "mean"):
+            other = "minimize" if self.minimize else "energy"
+            raise InputError(f"{other} and hit exclude each other; give one of the two")
+        if self.library is not None and self.bounds is not None:
+            raise self._one_source()
+        if self.limits and self.bounds is not None:
+            name = "at-most" if self.limits.at_most else "min-distance"
+            raise InputError(f"--{name} goes with --library only")
+
+    def _default_parts(self) -> None:
+        """What was left out or given as None; a plain box of bounds becomes a `Box`."""
+        for name, default in {"limits": Limits, "search": BoxSearch, "energy": lambda: "mean"}.items():
+            if getattr(self, name) is None:
+                object.__setattr__(self, name, default())
+        if self.bounds is not None and not isinstance(self.bounds, Box):
+            object.__setattr__(self, "bounds", Box(self.bounds))
+
+    def check_source(self) -> None:
+        """Refuse a choice from nothing.
+
+        Raises:
+            InputError: neither a library nor bounds.
+        """
+        if self.library is None and self.bounds is None:
+            raise self._one_source()
+
+    def _one_source(self) -> InputError:
+        return InputError(
+            "give either a library (--library FILE) or bounds (--bounds COLUMN:LOW:HIGH ...) to choose from, not both"
+        )
+
+    @property
+    def sign(self) -> float:
+        """-1 where small targets are good."""
+        return -1.0 if self.minimize else 1.0
+
+    @property
+    def files(self) -> dict[str, str]:
+        """Name -> path of what is read."""
+        named = {name: getattr(self, name) for name in ("library", "pending", "exclude")}
+        return {name: str(value) for name, value in named.items() if _is_path(value)}
+
+    def but(self, **changes: Any) -> Choice:
+        """The same with some settings changed."""
+        return replace(self, **changes)
+
+
+def _is_path(value: Any) -> bool:
+    return isinstance(value, str) or hasattr(value, "__fspath__")
