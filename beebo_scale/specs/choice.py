@@ -212,9 +212,10 @@ class Choice:
 
     def _default_parts(self) -> None:
         """What was left out or given as None; a plain box of bounds becomes a `Box`."""
-        for name, default in {"limits": Limits, "search": BoxSearch, "energy": lambda: "mean"}.items():
+        defaults: dict[str, Any] = {"limits": Limits(), "search": BoxSearch(), "energy": "mean"}
+        for name, default in defaults.items():
             if getattr(self, name) is None:
-                object.__setattr__(self, name, default())
+                object.__setattr__(self, name, default)
         if self.bounds is not None and not isinstance(self.bounds, Box):
             object.__setattr__(self, "bounds", Box(self.bounds))
 

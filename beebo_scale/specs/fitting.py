@@ -101,10 +101,8 @@ class Fitting:
     def __post_init__(self) -> None:
         if self.approximation is None:
             object.__setattr__(self, "approximation", Approximation())
-        for name, known in {"kind": KINDS, "likelihood": LIKELIHOODS}.items():
-            if getattr(self, name) not in known:
-                raise InputError(f"{name} {getattr(self, name)!r} is not known; choose one of {', '.join(known)}")
-        for name, known in {"priors": PRIORS, "transform": TRANSFORMS}.items():
+        words: dict[str, tuple[str, ...]] = {"kind": KINDS, "transform": TRANSFORMS, "priors": PRIORS}
+        for name, known in {**words, "likelihood": LIKELIHOODS}.items():
             if getattr(self, name) not in known:
                 are = "are" if name == "priors" else "is"
                 raise InputError(f"{name} {getattr(self, name)!r} {are} not known; choose one of {', '.join(known)}")

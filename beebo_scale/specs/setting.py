@@ -117,11 +117,12 @@ def read_setting(known: Setting, value: Any) -> Any:
     except InputError:
         raise
     except (TypeError, ValueError, OverflowError):
-        raise InputError(f"{known.name}: {value!r} is not {known.words}") from None
+        words = "neither true nor false" if known.flag else f"not {known.words}"
+        raise InputError(f"{known.name}: {value!r} is {words}") from None
 
 
 def plain(spec: Any) -> dict[str, Any]:
-    """A spec as name -> plain types, for a file; settings that hold objects only Python can make are left as they are."""
+    """A spec as name -> plain types, for a file; objects that only Python can make are left as they are."""
     found: dict[str, Any] = {}
     for own in fields(spec):
         value = getattr(spec, own.name)
@@ -231,7 +232,7 @@ def _text(value: Any) -> str:
 
 def _flag(value: Any) -> bool:
     if not isinstance(value, bool):
-        raise InputError(f"{value!r} is neither true nor false")
+        raise ValueError
     return value
 
 
