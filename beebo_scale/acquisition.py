@@ -28,19 +28,9 @@ from .energy import Energy, MeanEnergy
 from .errors import InputError
 from .information import information_gain
 from .posterior import Posterior
+from .specs.choice import check_temperature
 from .surrogates.botorch_models import posterior_of
 from .surrogates.scalarize import scalarize
-
-
-def check_temperature(temperature: float) -> float:
-    """T' itself, if it is a finite number that is not negative; else `InputError`."""
-    try:
-        value = math.nan if isinstance(temperature, str | bool) else float(temperature)
-    except (TypeError, ValueError):
-        value = math.nan
-    if not (math.isfinite(value) and value >= 0):
-        raise InputError(f"temperature T' = {temperature} is not usable: give a finite number, 0 or more")
-    return value
 
 
 class BatchedEnergyEntropy(AcquisitionFunction):

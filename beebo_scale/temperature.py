@@ -10,10 +10,8 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
-import torch
-
-from .acquisition import check_temperature
 from .errors import InputError
+from .specs.choice import check_temperature
 
 Schedule = Callable[[int, int], float]
 
@@ -119,6 +117,8 @@ class LogNormalDraws:
     def __call__(self, round: int, rounds: int) -> float:
         """T' of a round."""
         _part(round, rounds)
+        import torch
+
         generator = torch.Generator().manual_seed(self.seed)
         draws = torch.randn(round + 1, generator=generator, dtype=torch.float64)
         return self.median * math.exp(self.sigma * float(draws[round]))

@@ -50,7 +50,11 @@ class Box:
     )
     integer: Sequence[str] = setting((), "columns of the box that take whole numbers only", NAMES, metavar="COLUMN")
     constraints: Sequence[str] = setting(
-        (), "linear limits in the box, such as 'acid + 2*base <= 80'", Words("a list", parse_texts), metavar="TEXT"
+        (),
+        "linear limits in the box, such as 'acid + 2*base <= 80'",
+        Words("a list", parse_texts),
+        metavar="TEXT",
+        also=("--constraint",),
     )
     shared: Sequence[str] = setting(
         (), "columns that are the same in the whole batch, as on one plate", NAMES, metavar="COLUMN"
@@ -167,7 +171,7 @@ class Choice:
         allow_repeats: also propose inputs that were measured already, and one input twice.
         pending: experiments that are running, a file or frame with their feature columns or the library's ids: they
             count in I and are not proposed again.
-        exclude: experiments that must not be proposed, likewise.
+        exclude: experiments that must not be proposed, likewise; a tuple of such files and frames is all of them.
         limits: on a batch from a library.
         search: how hard to search a box.
         seed: of the starts in a box; a library needs no chance.
@@ -176,7 +180,7 @@ class Choice:
         InputError: an unusable number, a setting that does not go with another, or both a library and bounds.
     """
 
-    q: int = setting(96, "experiments in the batch", whole_number, short="-q")
+    q: int = setting(96, "experiments in the batch", whole_number, also=("-q",))
     library: Any = setting(None, "candidates: CSV, Excel or Parquet, or a folder of Parquet files", text)
     bounds: Any = part(Box)
     temperature: float = setting(0.5, "T': 0 exploits, 0.5 balances, 2 explores", number)
@@ -239,14 +243,23 @@ class Choice:
         return -1.0 if self.minimize else 1.0
 
     @property
+    def exclusions(self) -> tuple[Any, ...]:
+        """Files and frames of what must not be proposed."""
+        return tuple(value for value in _several(self.exclude) if value is not None)
+
+    @property
     def files(self) -> dict[str, str]:
         """Name -> path of what is read."""
-        named = {name: getattr(self, name) for name in ("library", "pending", "exclude")}
-        return {name: str(value) for name, value in named.items() if _is_path(value)}
+        named = {name: _several(getattr(self, name)) for name in ("library", "pending", "exclude")}
+        return {name: str(value) for name, values in named.items() for value in values if _is_path(value)}
 
     def but(self, **changes: Any) -> Choice:
         """The same with some settings changed."""
         return replace(self, **changes)
+
+
+def _several(value: Any) -> tuple[Any, ...]:
+    return value if isinstance(value, tuple) else (value,)
 
 
 def _is_path(value: Any) -> bool:

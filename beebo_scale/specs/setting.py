@@ -41,7 +41,7 @@ class Setting:
         metavar: what stands for the value in the help; a text with several words marks a list.
         several: whether the command line takes several words.
         flag: whether it is either true or false.
-        short: a second name on the command line, such as '-q'.
+        also: other names on the command line, such as '-q'.
     """
 
     name: str
@@ -53,7 +53,7 @@ class Setting:
     metavar: str | None = None
     several: bool = False
     flag: bool = False
-    short: str | None = None
+    also: tuple[str, ...] = ()
 
 
 def setting(
@@ -64,10 +64,10 @@ def setting(
     factory: Callable[[], Any] | None = None,
     name: str | None = None,
     metavar: str | None = None,
-    short: str | None = None,
+    also: tuple[str, ...] = (),
 ) -> Any:
     """A field of a spec; `read` None is that of the default's own type."""
-    metadata = {"help": help, "read": read, "name": name, "metavar": metavar, "short": short}
+    metadata = {"help": help, "read": read, "name": name, "metavar": metavar, "also": also}
     if factory is not None:
         return field(default_factory=factory, metadata=metadata)
     return field(default=default, metadata=metadata)
@@ -158,7 +158,7 @@ def _setting(own: Field[Any]) -> Setting:
         metavar=own.metadata["metavar"],
         several=getattr(read, "several", False),
         flag=read is flag,
-        short=own.metadata["short"],
+        also=own.metadata["also"],
     )
 
 

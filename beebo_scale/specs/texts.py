@@ -115,5 +115,7 @@ def parse_numbers(texts: Any) -> tuple[float, ...]:
 
 
 def _parts(texts: str | Iterable[Any]) -> list[str]:
-    """The parts of 'a,b' or of ['a', 'b,c']."""
+    """The parts of 'a,b' or of ['a', 'b,c']; a tuple is taken as it is, as only programs write one."""
+    if isinstance(texts, tuple):
+        return [str(text) for text in texts]
     return [part.strip() for text in ([texts] if isinstance(texts, str) else texts) for part in str(text).split(",")]

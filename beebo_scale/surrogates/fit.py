@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
@@ -69,7 +69,7 @@ class Approximation:
 
 
 def fit(
-    table: Table,
+    table: Any,
     kind: str = "auto",
     *,
     transform: str = "auto",
@@ -80,6 +80,8 @@ def fit(
     approximation: Approximation | None = None,
     likelihood: str = "gaussian",
     seed: int = 0,
+    fitting: Any = None,
+    iterations: int = 100,
 ) -> Surrogate:
     """Fit a surrogate to measured rows.
 
@@ -108,15 +110,22 @@ def fit(
     Raises:
         InputError: no target, unknown kind, transform or priors, or a warm start over other columns.
     """
+    if iterations != 100:
+        maxiter = iterations
+    if fitting is not None:
+        kind, transform, priors, maxiter = fitting.kind, fitting.transform, fitting.priors, fitting.iterations
+        fit_rows, likelihood, seed, a = fitting.fit_rows, fitting.likelihood, fitting.seed, fitting.approximation
+        approximation = Approximation(a.rank, a.inducing_points, a.epochs, a.factor)
+    measured, table = table, getattr(table, "table", table)
     if kind not in KINDS:
         raise InputError(f"kind {kind!r} is not known; choose one of {', '.join(KINDS)}")
     if priors not in PRIORS:
         raise InputError(f"priors {priors!r} are not known; choose one of {', '.join(PRIORS)}")
     if transform == HELD_OUT:
-        transform = choose_transform(table, priors=priors, seed=seed)
+        transform = choose_transform(measured, priors=priors, seed=seed)
     robust = check_likelihood(likelihood, kind, table.noise_variance is not None)
     kind = "svgp" if robust else kind
-    encoder, scale, design, data = observe(table, transform, robust)
+    encoder, scale, design, data = observe(measured, transform, robust)
     kind, reason = choose_kind(len(data), free_memory(data.X.device)) if kind == "auto" else (kind, "asked for")
     gp = new_gp(encoder, priors, design)
     if warm_start is not None:

@@ -36,7 +36,7 @@ def create(folder, **changes):
 
 
 def unmeasured(campaign):
-    known = set(campaign.books().measured["variant"]) | set(campaign.books().proposed["variant"])
+    known = set(campaign.state().measured["variant"]) | set(campaign.state().proposed["variant"])
     return [v for v in VARIANTS if v not in known]
 
 

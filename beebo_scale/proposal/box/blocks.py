@@ -21,9 +21,10 @@ from torch import Tensor
 
 from ...acquisition import BatchedEnergyEntropy
 from ...progress import track
+from ...specs import BoxSearch
 from ..jobs.chunks import Crew
 from ..library.lazy_greedy import greedy, score
-from .ascent import BoxSearch, ascend
+from .ascent import ascend
 from .conditioned import POOL, Given, Precision, choose_given, joint_gains
 from .space import Space
 from .starts import candidates, draw_start, restart_seeds

@@ -7,9 +7,10 @@ from torch import Tensor
 
 from ...acquisition import BatchedEnergyEntropy
 from ...posterior import Posterior
+from ...specs.choice import Start
 from ..library.dense_greedy import greedy_eagerly
 from ..library.lazy_greedy import score
-from .ascent import Start, polish
+from .ascent import polish
 from .space import Space
 
 SHARED_TRIES = 8  # values of the shared columns that a greedy start compares
