@@ -28,9 +28,9 @@ from .energy import Energy, MeanEnergy
 from .errors import InputError
 from .information import information_gain
 from .posterior import Posterior
-from .specs.choice import check_temperature
 from .surrogates.botorch_models import posterior_of
 from .surrogates.scalarize import scalarize
+from .temperature import check_temperature
 
 
 class BatchedEnergyEntropy(AcquisitionFunction):

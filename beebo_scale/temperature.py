@@ -11,9 +11,19 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from .errors import InputError
-from .specs.choice import check_temperature
 
 Schedule = Callable[[int, int], float]
+
+
+def check_temperature(temperature: float) -> float:
+    """T' itself, if it is a finite number that is not negative; else `InputError`."""
+    try:
+        value = math.nan if isinstance(temperature, str | bool) else float(temperature)
+    except (TypeError, ValueError):
+        value = math.nan
+    if not (math.isfinite(value) and value >= 0):
+        raise InputError(f"temperature T' = {temperature} is not usable: give a finite number, 0 or more")
+    return value
 
 
 @dataclass(frozen=True)

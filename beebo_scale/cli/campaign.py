@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from jsonargparse import ArgumentParser, Namespace
@@ -79,11 +80,11 @@ def _init(options: Namespace) -> Campaign:
     from ..campaign.settings import Settings
     from ..screening.files.opening import open_source
     from ..screening.invalid import told
+    from ..screening.table import find_columns
 
     settings = Settings(columns, fitting, choice, rounds.written_out())
     file = open_source(options.measured)
-    for name in (*columns.targets, *filter(None, (columns.noise_variance, columns.batch)), *(columns.features or ())):
-        file.require(name, "feature" if name in (columns.features or ()) else "target")  # before torch takes its time
+    find_columns(file, replace(columns, id=None))  # before torch takes its time
 
     from ..campaign import Campaign
 

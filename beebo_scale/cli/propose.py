@@ -18,6 +18,7 @@ from .faces import FACES
 from .outputs import check_outputs
 
 if TYPE_CHECKING:
+    from ..proposal import Prepared
     from ..proposal.jobs.chunks import Ledger
     from ..screening import Batch, Layout
     from ..workers import Workers
@@ -59,8 +60,8 @@ def run(options: Namespace) -> Batch:
         surrogate = load_surrogate(options.surrogate)
         kinds = ", ".join(f"{name} ({kind})" for name, kind in surrogate.encoder.kinds.items())
         _say(workers, f"{options.surrogate}: {surrogate.kind} surrogate of {surrogate.target}; features: {kinds}")
-        with _ledger(options, choice, workers, device.type) as ledger:
-            prepared = prepare(choice, surrogate.encoder, surrogate.measured, columns.id, columns.drop_invalid)
+        prepared = prepare(choice, surrogate.encoder, surrogate.measured, columns.id, columns.drop_invalid)
+        with _ledger(options, prepared, workers, device.type) as ledger:
             batch = choose(prepared, surrogate, Crew(workers, ledger), device)
             _record(batch, options, workers, device.type)
             maps = on_first(workers, lambda: _write(batch, options.out, layout))
@@ -96,7 +97,7 @@ def _check(options: Namespace, choice: Choice) -> None:
 
 
 @contextmanager
-def _ledger(options: Namespace, choice: Choice, workers: Workers, device: str) -> Iterator[Ledger | None]:
+def _ledger(options: Namespace, prepared: Prepared, workers: Workers, device: str) -> Iterator[Ledger | None]:
     """The ledger of the run folder, if there is one."""
     if options.run_dir is None:
         yield None
@@ -104,17 +105,17 @@ def _ledger(options: Namespace, choice: Choice, workers: Workers, device: str) -
     from ..proposal.jobs.chunks import on_first
     from ..proposal.jobs.run_folder import open_run
 
-    identity = on_first(workers, lambda: _identity(options, choice, device))
+    identity = on_first(workers, lambda: _identity(options, prepared, device))
     with open_run(options.run_dir, identity, workers) as ledger:
         yield ledger
 
 
-def _identity(options: Namespace, choice: Choice, device: str) -> dict[str, Any]:
+def _identity(options: Namespace, prepared: Prepared, device: str) -> dict[str, Any]:
     """All that decides what the batch is."""
     from ..proposal.provenance import input_hashes, versions
 
     given = {name: value for name, value in options.as_dict().items() if name not in IRRELEVANT}
-    hashes = input_hashes(options.surrogate, *choice.files.values())
+    hashes = input_hashes(options.surrogate) | prepared.inputs
     contents = {f"content of {name}": digest for name, digest in hashes.items()}
     return given | {"device": device} | contents | versions()
 

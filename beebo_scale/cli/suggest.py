@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -61,7 +60,7 @@ def run(options: Namespace) -> Batch:
     _remark(surrogate, table)
     batch = choose(prepared, surrogate)
     batch = replace(batch, invalid=(*table.invalid, *batch.invalid))
-    _record(batch, options, inputs, table, fit_seconds)
+    _record(batch, options, table, fit_seconds)
     if options.save_model is not None:
         surrogate.save(options.save_model)
     maps = () if layout is None else write_plates(batch.frame, options.out, layout)
@@ -98,9 +97,7 @@ def _remark(surrogate: Surrogate, table: Table) -> None:
         print(f"note: {far}: look at them{ways}")
 
 
-def _record(
-    batch: Batch, options: Namespace, inputs: Mapping[str, str | None], table: Table, fit_seconds: float
-) -> None:
+def _record(batch: Batch, options: Namespace, table: Table, fit_seconds: float) -> None:
     """Add to the batch's record what the choice cannot know."""
     from ..proposal.provenance import input_hashes
 
@@ -108,5 +105,5 @@ def _record(
     batch.run["configuration"] = given | batch.run["configuration"]
     measured: dict[str, Any] = {"source": table.source, "rows": len(table), "dropped": table.dropped}
     batch.run["measured"] = measured | ({"invalid": len(table.invalid)} if options.drop_invalid else {})
-    batch.run["inputs"] |= input_hashes(*filter(None, inputs.values()))
+    batch.run["inputs"] |= input_hashes(*filter(None, (options.measured, options.warm_start)))
     batch.run["timings"] = {"fit_seconds": fit_seconds} | batch.run["timings"]

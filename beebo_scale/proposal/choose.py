@@ -27,7 +27,7 @@ from .library.certified import choose_certified
 from .library.encoded import EncodedLibrary
 from .library.exchanges import improve_batch
 from .prepare import Prepared
-from .provenance import input_hashes, versions
+from .provenance import versions
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -79,7 +79,7 @@ def choose(
         **found.record,
         "information_gain_error": summary["information_gain_error"],
         "surrogate": summary,
-        "inputs": input_hashes(*choice.files.values()),
+        "inputs": dict(prepared.inputs),
         "versions": versions(),
         "timings": {"propose_seconds": round(time.monotonic() - start, 3)},
     }

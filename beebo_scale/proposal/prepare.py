@@ -7,18 +7,20 @@ it is used by `choose`, so that nothing is read, resolved or encoded twice.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import torch
 from torch import Tensor
 
 from ..errors import InputError
-from ..screening import EncodedTable, Encoder
+from ..screening import EncodedTable, Encoder, Table
 from ..screening.library import Library, open_library
 from ..specs import Choice
 from .box.units import BoxUnits, units_of
 from .library.encoded import EncodedLibrary
 from .library.exclusion import Rules
 from .library.named_rows import NamedRows, encoded_rows, read_named
+from .provenance import input_hashes
 
 ADDED = ("rank", "mean", "std", "gain")  # columns of a batch beside the id and the features
 
@@ -40,6 +42,11 @@ class Prepared:
     rules: Rules
     library: EncodedLibrary | None = None
     box: BoxUnits | None = None
+
+    @cached_property
+    def inputs(self) -> dict[str, str]:
+        """File that the choice names -> hash of its content."""
+        return input_hashes(*self.choice.files.values())
 
     def check(self) -> Prepared:
         """Look at every row of a library before a fit costs time.
@@ -73,7 +80,8 @@ def prepare(
         box = units_of(encoder, choice.bounds)
         pending = None if choice.pending is None else read_named(choice.pending, encoder)
         return Prepared(choice, encoder, _rules(choice, encoder, measured, pending, None), box=box)
-    id = getattr(choice.library, "id", id)  # that of a table, or of a library that is open already
+    if isinstance(choice.library, (Table, Library)):  # read already, with the ids that it has
+        id = choice.library.id
     pending = None if choice.pending is None else read_named(choice.pending, encoder, id)
     library = open_library(
         choice.library,

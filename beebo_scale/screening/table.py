@@ -106,9 +106,8 @@ def read_table(
 
 def read_columns(source: str | os.PathLike[str] | pd.DataFrame | Source, columns: Columns) -> Table:
     """`read_table` with what the columns are as one value."""
-    file, id = open_source(source), columns.id
-    targets, used = columns.targets, _used(file, columns)
-    wanted = wanted_kinds(file, columns.features, used)
+    file, id, targets = open_source(source), columns.id, columns.targets
+    used, wanted = find_columns(file, columns)
     raw = file.load(list(dict.fromkeys([*used.values(), *wanted])))
     parsed = [target_of(file.name, raw[name], name) for name in targets]
     y = np.stack(parsed, axis=-1) if columns.several else parsed[0]
@@ -150,11 +149,16 @@ def read_columns(source: str | os.PathLike[str] | pd.DataFrame | Source, columns
     )
 
 
-def _used(file: Source, columns: Columns) -> dict[str, str]:
-    """Role -> column, of those that are no features."""
+def find_columns(file: Source, columns: Columns) -> tuple[dict[str, str], dict[str, str | None]]:
+    """Role -> column of those that are no features, and possible features -> kind.
+
+    Raises:
+        InputError: the file has no such column, or one is named twice.
+    """
     roles = {"target": columns.targets[0], "id": columns.id, "noise variance": columns.noise_variance}
     roles |= {"batch": columns.batch} | {f"target {i}": name for i, name in enumerate(columns.targets[1:], start=2)}
-    return {role: file.require(name, role) for role, name in roles.items() if name is not None}
+    used = {role: file.require(name, role) for role, name in roles.items() if name is not None}
+    return used, wanted_kinds(file, columns.features, used)
 
 
 def batch_labels(cells: pd.Series, place: Place) -> np.ndarray:

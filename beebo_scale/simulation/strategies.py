@@ -12,8 +12,8 @@ from torch import Tensor
 from ..energy import Energy, MeanEnergy, SoftmaxEnergy
 from ..errors import InputError
 from ..posterior import Posterior
-from ..proposal import propose
 from ..proposal.box.units import BoxUnits, units_of
+from ..proposal.propose import propose
 from ..specs import Box, BoxSearch, Fitting
 from ..surrogates import Surrogate, fit
 from ..temperature import Constant, Schedule

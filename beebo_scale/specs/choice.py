@@ -9,6 +9,7 @@ from numbers import Integral
 from typing import Any, Literal, get_args
 
 from ..errors import InputError
+from ..temperature import check_temperature
 from .setting import OneOf, Words, number, part, setting, text, whole_number
 from .texts import parse_bounds, parse_counts, parse_names, parse_texts
 
@@ -17,17 +18,6 @@ Start = Literal["greedy", "sobol", "mixed"]
 STARTS: tuple[Start, ...] = get_args(Start)
 ENERGIES = ("mean", "softmax")
 NAMES = Words("a list", parse_names)
-
-
-def check_temperature(temperature: float) -> float:
-    """T' itself, if it is a finite number that is not negative; else `InputError`."""
-    try:
-        value = math.nan if isinstance(temperature, str | bool) else float(temperature)
-    except (TypeError, ValueError):
-        value = math.nan
-    if not (math.isfinite(value) and value >= 0):
-        raise InputError(f"temperature T' = {temperature} is not usable: give a finite number, 0 or more")
-    return value
 
 
 @dataclass(frozen=True)
@@ -234,7 +224,7 @@ class Choice:
 
     def _one_source(self) -> InputError:
         return InputError(
-            "give either a library (--library FILE) or bounds (--bounds COLUMN:LOW:HIGH ...) to choose from, not both"
+            "give either a library or bounds to choose from, not both (--library FILE or --bounds COLUMN:LOW:HIGH ...)"
         )
 
     @property

@@ -26,7 +26,7 @@ def files(folder):
 
 def settings(folder, **changes):
     given = {"target": "y", "features": {"variant": "protein"}, "id": "name", "library": str(folder / "library.csv")}
-    return Settings(**given | {"q": 4, "seed": 3} | changes)
+    return Settings.of(**given | {"q": 4, "seed": 3} | changes)
 
 
 def create(folder, **changes):

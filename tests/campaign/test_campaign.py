@@ -27,8 +27,8 @@ def test_a_new_campaign(tmp_path):
     assert list(measured) == ["name", "variant", "y", "round", "rank", "status"]
     assert set(measured["status"]) == {"initial"}
     assert campaign.state().pending.empty
-    assert campaign.settings.library == "../library.csv"  # the two can move together
-    assert Campaign.open(tmp_path / "c").settings.features == {"variant": "protein"}
+    assert campaign.settings.choice.library == "../library.csv"  # the two can move together
+    assert Campaign.open(tmp_path / "c").settings.columns.features == {"variant": "protein"}
     assert not [path for path in tmp_path.iterdir() if path.name.startswith(".")]
 
 
@@ -38,7 +38,7 @@ def test_kinds_are_inferred_and_rows_without_a_target_left_out(tmp_path):
     screen.loc[3, "y"] = np.nan
     frame = pd.concat([screen, screen.iloc[:1].assign(y=9.0)], ignore_index=True)  # a replicate: the id comes twice
     campaign = Campaign.create(tmp_path / "c", frame, settings(tmp_path, features={"variant": None}))
-    assert campaign.settings.features == {"variant": "categorical"}
+    assert campaign.settings.columns.features == {"variant": "categorical"}
     measured = campaign.state().measured
     assert measured["name"].tolist() == frame["name"].drop(3).tolist()
     assert campaign.table().y.tolist() == frame["y"].dropna().tolist()

@@ -1,14 +1,14 @@
-"""Entering results, on state that were put down without a fit."""
+"""Entering results, on before that were put down without a fit."""
 
 import numpy as np
 import pandas as pd
 import pytest
-from beebo_scale.campaign.record import enter, give_up
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import beebo_scale as bs
 from beebo_scale.campaign import Campaign
+from beebo_scale.campaign.entry import enter, give_up
 from beebo_scale.campaign.results import Results
 from tests.campaign.helpers import create, files, frame_of, proposed, snapshot, truth, unmeasured
 from tests.campaign.helpers import settings as some_settings
@@ -27,8 +27,8 @@ def status_of(campaign):
 def test_results_leave_pending_and_enter_measured_once(campaign):
     rows = proposed(campaign)
     results = rows.assign(y=truth(rows["variant"]))
-    counts = campaign.record(results.iloc[[1, 4]])
-    assert (counts.measured, counts.known, counts.failed) == (2, 0, 0)
+    tally = campaign.record(results.iloc[[1, 4]])
+    assert (tally.measured, tally.known, tally.failed) == (2, 0, 0)
     assert campaign.state().pending["name"].tolist() == rows["name"].drop([1, 4]).tolist()
     assert pd.read_csv(campaign.folder.pending)["name"].tolist() == rows["name"].drop([1, 4]).tolist()
     campaign.record(results)  # the two again, and the others
@@ -65,8 +65,8 @@ def test_results_as_a_spreadsheet_writes_them(tmp_path, name):
     rows = proposed(campaign).assign(y=["1,25", "-0,5", "3", "n/a", "1,234", "\u22122,5"])
     path = tmp_path / name
     rows.to_csv(path, index=False, sep=";") if name == "results.csv" else rows.to_excel(path, index=False)
-    counts = campaign.record(path)
-    assert (counts.measured, counts.failed) == (5, 1)
+    tally = campaign.record(path)
+    assert (tally.measured, tally.failed) == (5, 1)
     assert campaign.table().y[14:].tolist() == [1.25, -0.5, 3.0, 1.234, -2.5]
     assert campaign.record(path).known == 6
 
@@ -80,8 +80,8 @@ def test_a_name_that_is_a_feature(tmp_path):
 
 def test_an_empty_target_is_a_failure_until_there_is_a_value(campaign):
     rows = proposed(campaign)
-    counts = campaign.record(rows.assign(y=[1.0, None, None, 2.0, 3.0, 4.0]))
-    assert (counts.measured, counts.failed) == (4, 2)
+    tally = campaign.record(rows.assign(y=[1.0, None, None, 2.0, 3.0, 4.0]))
+    assert (tally.measured, tally.failed) == (4, 2)
     assert campaign.state().pending.empty
     assert len(campaign.table()) == 14 + 4
     assert campaign.state().failed["variant"].tolist() == rows["variant"].iloc[1:3].tolist()
@@ -100,8 +100,8 @@ def test_another_value_is_refused_or_a_replicate(campaign):
         campaign.record(rows.assign(y=[1.0, 2.0, 1.0, 1.0, 2.0, 1.0]))
     assert snapshot(campaign.folder.path) == before
     again = rows.assign(y=[1.0, 2.0, 1.0, 1.0, 2.0, 1.0])
-    counts = campaign.record(again, replicate=True)
-    assert (counts.replicates, counts.known) == (2, 4)
+    tally = campaign.record(again, replicate=True)
+    assert (tally.replicates, tally.known) == (2, 4)
     assert campaign.record(again, replicate=True).known == 6  # nothing is counted twice
     assert len(campaign.table()) == 14 + 6 + 2
     twice = pd.concat([rows.iloc[:1].assign(y=1.0)] * 3)
@@ -115,8 +115,8 @@ def test_one_file_with_two_values_for_one_experiment(campaign):
     with pytest.raises(bs.InputError, match="results in rows 1, 7 differ"):
         campaign.record(both)
     assert len(campaign.state().pending) == 6
-    counts = campaign.record(both, replicate=True)
-    assert (counts.measured, counts.replicates) == (6, 1)
+    tally = campaign.record(both, replicate=True)
+    assert (tally.measured, tally.replicates) == (6, 1)
 
 
 def test_what_nobody_proposed(campaign):
@@ -128,8 +128,8 @@ def test_what_nobody_proposed(campaign):
     assert len(campaign.state().pending) == 6  # all or nothing
     with pytest.raises(bs.InputError, match="in rows 2, 3 are new; add the feature columns"):
         campaign.record(mixed[["name", "y"]], extra=True)
-    counts = campaign.record(mixed, extra=True)
-    assert (counts.measured, counts.extra) == (1, 2)
+    tally = campaign.record(mixed, extra=True)
+    assert (tally.measured, tally.extra) == (1, 2)
     assert campaign.record(mixed, extra=True).known == 3
     assert status_of(campaign)[other["variant"][0]] == "extra"
     assert len(campaign.table()) == 14 + 3
@@ -164,12 +164,12 @@ def test_giving_up_releases_proposals(campaign):
 def test_what_was_given_up_may_be_proposed_again(campaign):
     rows = proposed(campaign, 2)
     campaign.give_up(rows)
-    state = campaign.state()
+    before = campaign.state()
     frame = rows.assign(rank=[1, 2], mean=1.0, std=0.5, gain=0.2)
     bs.Batch(frame, {}).write(campaign.folder.batch(2))
     assert len(campaign.state().pending) == 2
     campaign.record(rows.assign(y=[3.0, np.nan]))
-    measured = campaign.state().measured.iloc[len(state.measured) - 2 :]
+    measured = campaign.state().measured.iloc[len(before.measured) - 2 :]
     assert measured[["round", "status"]].to_numpy().tolist() == [
         ["1", "given up"],
         ["1", "given up"],
@@ -190,16 +190,16 @@ def two_rounds(tmp_path_factory):
 @given(st.data())
 def test_any_order_and_pieces_of_results_give_the_same_state(two_rounds, data):
     """Failures first or last, files cut anywhere, some of them recorded again."""
-    state, rows = two_rounds
+    before, rows = two_rounds
     results = rows.assign(y=data.draw(st.lists(st.sampled_from([0.0, 1.5, None]), min_size=6, max_size=6)))
-    straight, _ = enter(state, Results.read(results, state.settings))
+    straight, _ = enter(before, Results.read(results, before.settings))
     pieces = np.split(np.array(data.draw(st.permutations(range(6)))), sorted(data.draw(st.sets(st.integers(1, 5)))))
     again = data.draw(st.lists(st.sampled_from(range(len(pieces))), max_size=3))
     by = data.draw(st.sampled_from([["name", "y"], ["variant", "y"]]))
-    state, total = state, 0
+    state, total = before, 0
     for piece in [*pieces, *(pieces[i] for i in again)]:
-        state, counts = enter(state, Results.read(results.iloc[piece][by], state.settings))
-        total += counts.measured + counts.failed
+        state, tally = enter(state, Results.read(results.iloc[piece][by], before.settings))
+        total += tally.measured + tally.failed
     assert total == 6
     assert state.pending.empty
     assert (state.measured["status"] == "measured").sum() == results["y"].notna().sum()
@@ -210,19 +210,19 @@ def test_any_order_and_pieces_of_results_give_the_same_state(two_rounds, data):
 @given(st.data())
 def test_whatever_is_recorded_no_result_is_lost_or_counted_twice(two_rounds, data):
     """Values, failures and releases of the same few experiments, with replicates, against a list of what was said."""
-    state, rows = two_rounds
-    state, said = state, {name: set() for name in rows["name"]}
+    before, rows = two_rounds
+    state, said = before, {name: set() for name in rows["name"]}
     for _ in range(data.draw(st.integers(1, 6))):
         some = rows.iloc[data.draw(st.lists(st.integers(0, 5), min_size=1, max_size=4, unique=True))]
         values = data.draw(st.lists(st.sampled_from([0.0, 1.5, None]), min_size=len(some), max_size=len(some)))
         pending = some[some["name"].isin(state.pending["name"])]
         if len(pending) and data.draw(st.booleans()):
-            state, _ = give_up(state, Results.read(pending, state.settings, with_target=False))
+            state, _ = give_up(state, Results.read(pending, before.settings, with_target=False))
             continue
-        state, _ = enter(state, Results.read(some.assign(y=values), state.settings), replicate=True)
+        state, _ = enter(state, Results.read(some.assign(y=values), before.settings), replicate=True)
         for name, value in zip(some["name"], values, strict=True):
             said[name] |= {value} - {None}
-    new = state.measured.iloc[len(state.measured) :]
+    new = state.measured.iloc[len(before.measured) :]
     for name, values in said.items():
         assert sorted(float(y) for y in new["y"][new["name"] == name] if y) == sorted(values)
         waiting = (state.pending["name"] == name).sum()

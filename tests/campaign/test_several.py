@@ -6,15 +6,15 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from beebo_scale.campaign.record import enter, give_up
+from beebo_scale.surrogates.observe import target_scale
 from hypothesis import given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
 import beebo_scale as bs
 from beebo_scale.campaign import Campaign
+from beebo_scale.campaign.entry import enter, give_up
 from beebo_scale.campaign.results import Results
-from beebo_scale.surrogates.data.observe import target_scale
 from tests.campaign.helpers import files, frame_of, proposed, settings, snapshot, truth, unmeasured
 
 WEIGHTS = {"a": 0.7, "b": -0.3}
@@ -34,24 +34,24 @@ def campaign(tmp_path):
     return create(tmp_path)
 
 
-def new(state):
+def new(before):
     """Cells that came after the start: experiment -> a, b, status."""
-    rows = state.measured.iloc[14:]
+    rows = before.measured.iloc[14:]
     return [tuple(row) for row in rows[["name", "a", "b", "status"]].to_numpy()]
 
 
 def test_a_row_with_one_of_two_is_kept_and_joined(campaign):
     rows = proposed(campaign, 4)
     n = rows["name"].tolist()
-    counts = campaign.record(rows.iloc[:2].assign(a=[1.0, 2.0]))
-    assert (counts.measured, dict(counts.values), counts.absent) == (2, {"a": 2}, ("b",))
+    tally = campaign.record(rows.iloc[:2].assign(a=[1.0, 2.0]))
+    assert (tally.measured, dict(tally.values), tally.absent) == (2, {"a": 2}, ("b",))
     assert new(campaign.state()) == [(n[0], "1.0", "", "partial"), (n[1], "2.0", "", "partial")]
     assert len(campaign.table()) == 16
     assert pd.read_csv(campaign.folder.pending)["still out"].tolist() == ["b", "b", "a, b", "a, b"]
 
     both = rows.iloc[1:].assign(a=[2.0, None, None], b=[4.0, 3.0, None])
-    counts = campaign.record(both)
-    assert (counts.measured, counts.failed, counts.known) == (2, 1, 0)
+    tally = campaign.record(both)
+    assert (tally.measured, tally.failed, tally.known) == (2, 1, 0)
     expected = [(n[0], "1.0", "", "partial"), (n[1], "2.0", "4.0", "measured")]
     assert new(campaign.state()) == [*expected, (n[2], "", "3.0", "partial"), (n[3], "", "", "failed")]
     before = snapshot(campaign.folder.path)
@@ -65,8 +65,8 @@ def test_a_row_with_one_of_two_is_kept_and_joined(campaign):
 
 def test_an_empty_cell_says_nothing_where_another_target_is_not_in_the_file(campaign):
     rows = proposed(campaign, 3)
-    counts = campaign.record(rows.assign(a=[1.0, None, None]))
-    assert (counts.measured, counts.empty, counts.failed) == (1, 2, 0)
+    tally = campaign.record(rows.assign(a=[1.0, None, None]))
+    assert (tally.measured, tally.empty, tally.failed) == (1, 2, 0)
     assert len(campaign.state().pending) == 3
     assert campaign.record(rows.assign(a=[1.0, None, None])).empty == 2
 
@@ -78,16 +78,16 @@ def test_another_value_is_refused_for_its_target_alone(campaign):
     with pytest.raises(bs.InputError, match=r"results in row 2 differ from what is recorded; .* --replicate"):
         campaign.record(rows.assign(a=[1.0, 2.0, 1.0], b=3.0))
     assert snapshot(campaign.folder.path) == before  # all or none
-    counts = campaign.record(rows.assign(a=[1.0, 2.0, 1.0], b=3.0), replicate=True)
-    assert (counts.measured, counts.replicates) == (3, 0)
-    counts = campaign.record(rows.iloc[:1].assign(a=1.5, b=3.5), replicate=True)
-    assert (counts.measured, counts.replicates) == (0, 1)
+    tally = campaign.record(rows.assign(a=[1.0, 2.0, 1.0], b=3.0), replicate=True)
+    assert (tally.measured, tally.replicates) == (3, 0)
+    tally = campaign.record(rows.iloc[:1].assign(a=1.5, b=3.5), replicate=True)
+    assert (tally.measured, tally.replicates) == (0, 1)
     n = rows["name"].tolist()
     assert new(campaign.state()) == [
         *((name, "1.0", "3.0", "measured") for name in n),
         *sorted([(n[0], "1.5", "3.5", "replicate"), (n[1], "2.0", "", "replicate")]),
     ]
-    counts = campaign.record(rows.iloc[1:2].assign(b=9.0), replicate=True)
+    tally = campaign.record(rows.iloc[1:2].assign(b=9.0), replicate=True)
     assert (n[1], "2.0", "9.0", "replicate") in new(campaign.state())
 
 
@@ -108,9 +108,9 @@ def test_giving_up_what_is_still_out(campaign):
     rows = proposed(campaign, 3)
     campaign.record(rows.iloc[:1].assign(a=1.0))
     assert campaign.give_up(campaign.folder.pending).given_up == 3
-    state = campaign.state()
-    assert state.pending.empty
-    assert [status for *_, status in new(state)] == ["measured", "given up", "given up"]
+    before = campaign.state()
+    assert before.pending.empty
+    assert [status for *_, status in new(before)] == ["measured", "given up", "given up"]
     assert campaign.status().rounds[0].out == {"a": 0, "b": 0}
     campaign.record(rows.iloc[:2].assign(b=4.0))  # they did come
     n = rows["name"].tolist()
@@ -169,12 +169,12 @@ def two_rounds(request, tmp_path_factory):
     """CampaignState with six pending experiments of two rounds, and these, two that lack b, and one that nobody proposed."""
     campaign = create(tmp_path_factory.mktemp("campaign"), batch=request.param)
     rows = pd.concat([proposed(campaign, 4), proposed(campaign, 2)], ignore_index=True)
-    state = campaign.state()
-    lacking = state.measured[["name", "variant"]][state.measured["b"] == ""].iloc[:2]
-    return state, pd.concat([rows, lacking, frame_of(unmeasured(campaign)[:1])], ignore_index=True)
+    before = campaign.state()
+    lacking = before.measured[["name", "variant"]][before.measured["b"] == ""].iloc[:2]
+    return before, pd.concat([rows, lacking, frame_of(unmeasured(campaign)[:1])], ignore_index=True)
 
 
-def drawn(data, state, rows):
+def drawn(data, before, rows):
     """What is found out: (row, target, value, plate) one by one, and the rows of which nothing is."""
     facts = [(i, "b", 2.0, "p0") for i in (6, 7)]
     for i in (0, 1, 2, 3, 4, 5, 8):
@@ -201,17 +201,17 @@ def file_of(rows, facts, failed, narrow):
 @given(st.data())
 def test_any_order_and_any_split_gives_the_same_books(two_rounds, data):
     """Targets together or apart, failures first or last, pieces again, on one plate or on several."""
-    state, rows = two_rounds
-    facts, failed = drawn(data, state, rows)
-    straight, _ = enter(state, Results.read(file_of(rows, facts, failed, False), state.settings), extra=True)
+    before, rows = two_rounds
+    facts, failed = drawn(data, before, rows)
+    straight, _ = enter(before, Results.read(file_of(rows, facts, failed, False), before.settings), extra=True)
     parts = data.draw(st.permutations([*facts, *failed]))
     cuts = sorted(data.draw(st.sets(st.integers(1, len(parts) - 1), max_size=5)))
     pieces = [parts[i:j] for i, j in zip([0, *cuts], [*cuts, len(parts)], strict=True)]
-    state = state
+    state = before
     for piece in [*pieces, *data.draw(st.lists(st.sampled_from(pieces), max_size=2))]:
         some, none = [x for x in piece if isinstance(x, tuple)], [x for x in piece if not isinstance(x, tuple)]
         file = file_of(rows, some, none, data.draw(st.booleans()))
-        state, _ = enter(state, Results.read(file, state.settings), extra=True)
+        state, _ = enter(state, Results.read(file, before.settings), extra=True)
     pd.testing.assert_frame_equal(state.measured, straight.measured)
     known = {(i, target) for i, target, *_ in facts}
     out = [[target for target in ("a", "b") if (i, target) not in known] for i in range(6) if i not in failed]
@@ -223,18 +223,18 @@ def test_any_order_and_any_split_gives_the_same_books(two_rounds, data):
 @given(st.data())
 def test_with_replicates_no_value_is_lost_or_counted_twice(two_rounds, data):
     """Values, empty rows and releases of a few experiments, against a list of what was said."""
-    state, rows = two_rounds
-    state, said = state, {(name, target): set() for name in rows["name"][:6] for target in ("a", "b")}
+    before, rows = two_rounds
+    state, said = before, {(name, target): set() for name in rows["name"][:6] for target in ("a", "b")}
     for _ in range(data.draw(st.integers(1, 6))):
         some = rows.iloc[data.draw(st.lists(st.integers(0, 5), min_size=1, max_size=4, unique=True))]
         pending = some[some["name"].isin(state.pending["name"])]
         if len(pending) and data.draw(st.integers(0, 3)) == 0:
-            state, _ = give_up(state, Results.read(pending, state.settings, with_target=False))
+            state, _ = give_up(state, Results.read(pending, before.settings, with_target=False))
             continue
         values = st.lists(st.sampled_from([0.0, 1.5, None]), min_size=len(some), max_size=len(some))
         drawn = {target: data.draw(values) for target in data.draw(st.sampled_from(["a", "b", "ab"]))}
         file = some.assign(**drawn, plate=data.draw(st.sampled_from(["p0", "p1"])))
-        state, _ = enter(state, Results.read(file, state.settings), replicate=True)
+        state, _ = enter(state, Results.read(file, before.settings), replicate=True)
         for target, column in drawn.items():
             for name, value in zip(some["name"], column, strict=True):
                 said[name, target] |= {value} - {None}
@@ -252,8 +252,8 @@ def test_settings(tmp_path):
     path.write_text(made.to_yaml())
     assert "target: {a: 0.7, b: -0.3}" in path.read_text().splitlines()
     again = type(made).from_yaml(path)
-    assert (again.weights, again.targets, again.goal) == (WEIGHTS, ["a", "b"], "0.7 a - 0.3 b")
-    assert settings(tmp_path).goal == "y"
+    assert (again.columns.weights, again.columns.targets, again.columns.goal) == (WEIGHTS, ["a", "b"], "0.7 a - 0.3 b")
+    assert settings(tmp_path).columns.goal == "y"
 
 
 @pytest.mark.parametrize(
