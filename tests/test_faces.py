@@ -67,8 +67,7 @@ def test_python_keywords(function):
 
 def test_a_setting_is_declared_once():
     names = [each.name for spec in (*SPECS, Rounds) for each in settings_of(spec)]
-    assert {name for name in names if names.count(name) > 1} == {
-        "seed"
-    }  # of a fit and of a choice; one option for both
+    # The seeds of a fit and of a choice are one option.
+    assert {name for name in names if names.count(name) > 1} == {"seed"}
     for each in (each for spec in (*SPECS, Rounds) for each in settings_of(spec)):
         assert each.help

@@ -6,7 +6,6 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from beebo_scale.surrogates.observe import target_scale
 from hypothesis import given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
@@ -15,6 +14,7 @@ import beebo_scale as bs
 from beebo_scale.campaign import Campaign
 from beebo_scale.campaign.entry import enter, give_up
 from beebo_scale.campaign.results import Results
+from beebo_scale.surrogates.data.observe import target_scale
 from tests.campaign.helpers import files, frame_of, proposed, settings, snapshot, truth, unmeasured
 
 WEIGHTS = {"a": 0.7, "b": -0.3}
@@ -166,7 +166,7 @@ def test_several_processes_enter_several_targets(campaign):
 
 @pytest.fixture(scope="module", params=[None, "plate"])
 def two_rounds(request, tmp_path_factory):
-    """CampaignState with six pending experiments of two rounds, and these, two that lack b, and one that nobody proposed."""
+    """A state with six pending experiments of two rounds, and these, two that lack b, and one that nobody proposed."""
     campaign = create(tmp_path_factory.mktemp("campaign"), batch=request.param)
     rows = pd.concat([proposed(campaign, 4), proposed(campaign, 2)], ignore_index=True)
     before = campaign.state()

@@ -87,9 +87,8 @@ def test_a_library_is_as_if_it_never_had_the_invalid_rows(tmp_path, name, chunk_
     rows = np.random.default_rng(0).permutation(54)
     assert library.take(rows).frame["id"].tolist() == good["id"].iloc[rows].tolist()
     ids = [good["id"][3], good["id"][53], "r7"]  # the last was left out
-    assert {name: row.frame["id"].tolist() for name, row in library.named(ids).items()} == {
-        name: [name] for name in ids
-    }
+    named = {key: row.frame["id"].tolist() for key, row in library.named(ids).items()}
+    assert named == {key: [key] for key in ids[:2]}
     assert len(library.invalid) == 6
     if name not in ("table", "folder"):
         assert [fault.row for fault in library.invalid] == ROWS
