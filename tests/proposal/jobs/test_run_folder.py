@@ -108,7 +108,7 @@ def test_identity_is_plain_json(tmp_path):
 SCRIPT = """
 import os, signal, sys, time
 from pathlib import Path
-from beebo_scale.proposal.job import finishing, stopping_on_sigterm
+from beebo_scale.proposal.jobs.run_folder import finishing, stopping_on_sigterm
 folder = Path(sys.argv[1])
 with stopping_on_sigterm():
     with finishing() if sys.argv[2] == "writing" else open(os.devnull):
