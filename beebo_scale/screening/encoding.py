@@ -11,9 +11,10 @@ import numpy as np
 import torch
 
 from ..errors import InputError
-from .columns import ALPHABETS, Place, letter_codes
+from .columns import ALPHABETS, letter_codes
 from .files.opening import did_you_mean
 from .fingerprints import BITS, MOST, RADIUS, packed_fingerprints
+from .places import Place
 from .table import Table
 
 if TYPE_CHECKING:

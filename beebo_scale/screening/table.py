@@ -13,9 +13,10 @@ import numpy as np
 from ..errors import InputError
 from .column_uses import Use, infer, left_aside, table_of, uses_of
 from .columns import KINDS as KINDS
-from .columns import Place, check_numbers, check_scalars, convert, missing_text, shown
+from .columns import check_numbers, check_scalars, convert, missing_text
 from .files.opening import Source, did_you_mean, listing, open_source
 from .invalid import Fault, all_invalid, find_faults
+from .places import Place, shown
 from .targets import batch_labels, check_weights, weighted_name
 
 if TYPE_CHECKING:

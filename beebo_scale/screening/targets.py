@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ..errors import InputError
-from .columns import Place, check_scalars, missing_text
+from .columns import check_scalars, missing_text
+from .places import Place
 
 if TYPE_CHECKING:
     import pandas as pd
