@@ -28,16 +28,21 @@ SECTION = re.compile(r"^(Args|Attributes|Returns|Raises|Yields):$")
 ENTRY = re.compile(r"^    ([\w*][\w, *]*): (.*)$")
 
 
+def names(module: ModuleType) -> list[str]:
+    """Public names of a module; those in __all__ may not be loaded yet."""
+    return list(getattr(module, "__all__", None) or [name for name in vars(module) if not name.startswith("_")])
+
+
 def public(module: ModuleType) -> Iterator[tuple[str, Any]]:
     """Functions and classes that the package offers as `beebo_scale.NAME` or `beebo_scale.MODULE.NAME`."""
-    for name, thing in vars(module).items():
-        if name.startswith("_"):
-            continue
+    for name in names(module):
+        thing = getattr(module, name)
         if isinstance(thing, ModuleType) and thing.__name__ in (
             f"beebo_scale.{n}" for n in ("bounds", "datasets", "temperature")
         ):
-            for inner, part in vars(thing).items():
-                if getattr(part, "__module__", "") == thing.__name__ and not inner.startswith("_"):
+            for inner in names(thing):
+                part = getattr(thing, inner)
+                if getattr(part, "__module__", "") == thing.__name__:
                     yield f"{name}.{inner}", part
         elif inspect.isfunction(thing) or inspect.isclass(thing):
             yield name, thing
@@ -57,9 +62,15 @@ def signature(name: str, thing: Any) -> str:
         return name
     call = call.replace(return_annotation=call.empty) if inspect.isclass(thing) else call
     parameters = [
-        p.replace(default=Default(p.default)) if p.default is not p.empty else p for p in call.parameters.values()
+        p.replace(
+            annotation=Verbatim(p.annotation) if isinstance(p.annotation, str) else p.annotation,
+            default=Default(p.default) if p.default is not p.empty else p.default,
+        )
+        for p in call.parameters.values()
     ]
-    text = name + str(call.replace(parameters=parameters)).replace("'", "")
+    returned = call.return_annotation
+    returned = Verbatim(returned) if isinstance(returned, str) else returned
+    text = name + str(call.replace(parameters=parameters, return_annotation=returned))
     text = re.sub(r"\bself, |\(self\)", lambda match: "()" if match[0] == "(self)" else "", text)
     if len(text) <= 100:
         return text
@@ -76,6 +87,16 @@ class Default:
 
     def __repr__(self) -> str:
         return re.sub(r" object at 0x\w+| at 0x\w+", "", repr(self.value))
+
+
+class Verbatim:
+    """An annotation, which is a string (`from __future__ import annotations`): printed without quotes."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+
+    def __repr__(self) -> str:
+        return self.text
 
 
 def split(text: str) -> list[str]:
@@ -133,8 +154,8 @@ def pages() -> dict[str, str]:
         title = PAGES[page][0]
         lines = [line for name, thing in things for line in described(name, thing)]
         texts[f"{page}.md"] = re.sub(r"\n{3,}", "\n\n", "\n".join([note, f"# {title}", "", *lines])).rstrip() + "\n"
-        names = ", ".join(f"[`{name}`]({page}.md#{anchor(name)})" for name, _ in things)
-        index += [f"- [{title}]({page}.md): {names}"]
+        links = ", ".join(f"[`{name}`]({page}.md#{anchor(name)})" for name, _ in things)
+        index += [f"- [{title}]({page}.md): {links}"]
     return {"README.md": "\n".join(index) + "\n", **texts}
 
 

@@ -12,9 +12,10 @@ import beebo_scale
 ROOT = Path(beebo_scale.__file__).parent
 
 # Part of the package (a module or a folder) -> the other parts that it may import. Everything may import itself.
-FOUNDATIONS = {"errors", "progress", "specs", "temperature", "workers"}
+FOUNDATIONS = {"errors", "locks", "progress", "specs", "temperature", "workers"}
 ALLOWED = {
     "errors": set(),
+    "locks": {"errors"},
     "progress": set(),
     "workers": set(),
     "temperature": {"errors"},
@@ -101,11 +102,37 @@ def test_lightning_stays_where_it_belongs(module):
         assert not {name for name in imported(module) if name.split(".")[0] in ("lightning", "pytorch_lightning")}
 
 
+@pytest.mark.process
 def test_the_package_is_light_to_import():
     code = f"import sys, beebo_scale; print([name for name in {HEAVY} if name in sys.modules])"
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert result.stdout.strip() == "[]"
     assert result.stderr == ""
+
+
+@pytest.mark.process
+def test_the_package_can_be_imported_on_windows():
+    """Its modules do without what only Unix has (third-party packages mind themselves)."""
+    names = [".".join(["beebo_scale", *module.removesuffix(".py").split("/")]) for module in MODULES]
+    names = [name.removesuffix(".__init__") for name in names if not name.endswith("__main__")]
+    code = f"""
+import importlib, os, signal, sys
+for name in ("fcntl", "resource", "termios", "pwd"):
+    sys.modules[name] = None
+for name in {names}:
+    importlib.import_module(name)
+"""
+    result = subprocess.run([sys.executable, "-W", "ignore", "-c", code], capture_output=True, text=True)
+    assert result.returncode == 0, result.stderr
+
+
+def test_modules_import_each_other_relatively():
+    """An absolute import names the package again, and a copy under another name would load two packages."""
+    for module in MODULES:
+        for node in ast.walk(ast.parse((ROOT / module).read_text(encoding="utf-8"))):
+            names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+            names += [node.module] if isinstance(node, ast.ImportFrom) and not node.level else []
+            assert not [name for name in names if name.split(".")[0] == "beebo_scale"], f"{module}, line {node.lineno}"
 
 
 def test_folders_of_tests_are_packages():

@@ -6,7 +6,7 @@
     rounds/round-001.csv    what was proposed in round 1; .run.json says how, .plate.csv where it goes on the plate
     pending.csv             proposed and not yet recorded; written anew after each change, for people only
     models/round-001.ckpt   the surrogate of round 1, from which the fit of the next round starts
-    lock                    held by the process that is changing something
+    lock                    held by the process that is changing something; lock.holder says which one that is
 
 What is pending is never stored: it is what rounds/ proposes less what measured.csv holds. So a record changes one file
 and a suggestion is made by one file; whatever is killed in between leaves a campaign as it was, or as it should be.
@@ -14,18 +14,15 @@ and a suggestion is made by one file; whatever is killed in between leaves a cam
 
 from __future__ import annotations
 
-import fcntl
-import os
 import re
-import socket
-import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, TYPE_CHECKING
+from typing import TYPE_CHECKING
 
 from ..errors import InputError
+from ..locks import locked
 from ..screening import atomic_write
 from ..screening.files.opening import open_source
 
@@ -94,31 +91,13 @@ class Folder:
         Raises:
             InputError: another process has it for longer than `wait` seconds, or the folder is read-only.
         """
-        try:
-            lock = (self.path / "lock").open("a+")
-        except OSError as error:
-            raise InputError(f"{self.path} cannot be written to ({error.strerror}); is it a campaign?") from None
-        with lock:
-            _take(self.path, lock, time.monotonic() + (WAIT if wait is None else wait))
+        wait = WAIT if wait is None else wait
+        with ExitStack() as locks:
+            try:
+                locks.enter_context(locked(self.path / "lock", "another command", "wait for it to end", wait))
+            except OSError as error:
+                raise InputError(f"{self.path} cannot be written to ({error.strerror}); is it a campaign?") from None
             yield
-
-
-def _take(folder: Path, lock: IO[str], until: float) -> None:
-    while True:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            break
-        except OSError:
-            if time.monotonic() > until:
-                lock.seek(0)
-                raise InputError(
-                    f"{folder} is in use by another command ({lock.read().strip()}); wait for it to end"
-                ) from None
-            time.sleep(0.05)
-    lock.seek(0)
-    lock.truncate(0)
-    lock.write(f"process {os.getpid()} on {socket.gethostname()}\n")
-    lock.flush()
 
 
 def read_text(path: Path, columns: list[str]) -> pd.DataFrame:

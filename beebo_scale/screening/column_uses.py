@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ..errors import InputError
-from .columns import Place, check_scalars, missing_text, shown
+from .columns import check_scalars, missing_text
 from .files.numerals import hint, numbers
 from .files.source import Source
+from .places import Place, shown
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ..errors import InputError
-from .columns import rows_text
+from .places import rows_text
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

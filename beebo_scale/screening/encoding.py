@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from ..errors import InputError
-from .columns import ALPHABETS, Place, letter_codes
+from .columns import ALPHABETS, letter_codes
 from .files.opening import did_you_mean
 from .fingerprints import BITS, MOST, RADIUS, packed_fingerprints
+from .places import Place
 from .table import Table
 
 if TYPE_CHECKING:

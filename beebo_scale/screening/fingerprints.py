@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..errors import InputError
-from .columns import Place, shown
+from .places import Place, shown
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ..errors import InputError
-from .columns import ALPHABETS, CellError, Place, check_scalars, convert, shown
+from .columns import ALPHABETS, check_scalars, convert
+from .places import CellError, Place, shown
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ..errors import InputError
-from .columns import SHEET, rows_text, shown
 from .files.opening import Source, open_parts
 from .invalid import Fault, all_invalid, find_faults
 from .library_parts import FilePart, Part, TablePart
 from .library_survey import Survey, survey
+from .places import SHEET, rows_text, shown
 from .table import Table, wanted_kinds
 
 if TYPE_CHECKING:

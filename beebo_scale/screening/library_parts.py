@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
-from .columns import Place, convert
+from .columns import convert
 from .files.opening import Ranges, Source
+from .places import Place
 from .table import Table, feature_frame
 
 if TYPE_CHECKING:

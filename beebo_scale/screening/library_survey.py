@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from .columns import Place, check_scalars, missing_text
+from .columns import check_scalars, missing_text
 from .files.source import Source
 from .invalid import Fault, find_faults
+from .places import Place
 
 if TYPE_CHECKING:
     import pandas as pd

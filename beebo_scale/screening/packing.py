@@ -12,8 +12,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from .columns import Place
 from .encoding import Column, Encoder, FingerprintColumn, SequenceColumn
+from .places import Place
 from .table import Table
 
 BYTES = {"bits": 1 / 8, "counts": 1 / 2, "letters": 1, "numbers": 8}  # of one column of X

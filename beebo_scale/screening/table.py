@@ -14,9 +14,10 @@ from ..errors import InputError
 from ..specs import Columns, keywords_of
 from .column_uses import Use, infer, left_aside, table_of, uses_of
 from .columns import KINDS as KINDS
-from .columns import Place, check_numbers, check_scalars, convert, missing_text, shown
+from .columns import check_numbers, check_scalars, convert, missing_text
 from .files.opening import Source, did_you_mean, listing, open_source
 from .invalid import Fault, all_invalid, find_faults
+from .places import Place, shown
 
 if TYPE_CHECKING:
     import pandas as pd

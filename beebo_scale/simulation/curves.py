@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from ..screening import atomic_write
 
 if TYPE_CHECKING:
-    from .results import Results
+    import pandas as pd
 
 # Okabe and Ito's colours, which the colour-blind can tell apart; the markers differ, too.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#7F7F7F")
@@ -22,23 +22,29 @@ def drawable() -> bool:
     return find_spec("matplotlib") is not None
 
 
-def draw_curves(results: Results, path: Path) -> None:
-    """Write a PNG file: mean over the seeds, one line for each strategy, in a band of one standard error."""
+def draw_curves(summary: pd.DataFrame, title: str, path: Path) -> None:
+    """Write a PNG file: mean over the seeds, one line for each strategy, in a band of one standard error.
+
+    Args:
+        summary: that of `Results`.
+        title: of the figure.
+        path: of the file.
+    """
     from matplotlib.figure import Figure
 
-    has_recall = results.summary["recall_mean"].notna().any()
+    has_recall = summary["recall_mean"].notna().any()
     figures = ("normalised", "recall" if has_recall else "relative_regret")
     figure = Figure(figsize=(10.5, 4.2), dpi=120, layout="constrained")
     panels = figure.subplots(1, len(figures))
     for axes, name in zip(panels, figures, strict=True):
-        _draw(axes, results, name)
-    figure.suptitle(results.title, fontsize=11)
+        _draw(axes, summary, name)
+    figure.suptitle(title, fontsize=11)
     figure.legend(*panels[0].get_legend_handles_labels(), loc="outside right center", frameon=False)
     atomic_write(path, lambda temporary: figure.savefig(temporary, format="png", metadata={"Software": None}))
 
 
-def _draw(axes: Any, results: Results, name: str) -> None:
-    for i, (strategy, rows) in enumerate(results.summary.groupby("strategy", sort=False)):
+def _draw(axes: Any, summary: pd.DataFrame, name: str) -> None:
+    for i, (strategy, rows) in enumerate(summary.groupby("strategy", sort=False)):
         x, mean, error = rows["measured"], rows[f"{name}_mean"], rows[f"{name}_se"].fillna(0.0)
         colour, marker = COLOURS[i % len(COLOURS)], MARKERS[i % len(MARKERS)]
         axes.fill_between(x, mean - error, mean + error, color=colour, alpha=0.15, linewidth=0)

@@ -130,6 +130,9 @@ def _end_with_parent() -> None:
 @contextmanager
 def _deaf_children() -> Iterator[None]:
     """Processes started in here do not hear an interrupt from the keyboard: their parent does, and ends them."""
+    if not hasattr(signal, "pthread_sigmask"):  # Windows
+        yield
+        return
     before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
     try:
         yield

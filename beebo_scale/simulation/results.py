@@ -12,6 +12,7 @@ import numpy as np
 
 from ..screening import atomic_write
 from ..screening.batch import write_frame
+from .curves import draw_curves, drawable
 from .loop import Run, read_run
 from .world import Points, World
 
@@ -67,8 +68,6 @@ class Results:
 
     def write(self, folder: str | os.PathLike[str]) -> list[Path]:
         """Write rounds.csv, summary.csv and summary.md, and curves.png if matplotlib is installed."""
-        from .curves import draw_curves, drawable
-
         base = Path(folder)
         write_frame(base / "rounds.csv", self.rounds)
         write_frame(base / "summary.csv", self.summary)
@@ -76,7 +75,7 @@ class Results:
         atomic_write(base / "summary.md", lambda temporary: temporary.write_bytes(page))
         written = [base / name for name in ("rounds.csv", "summary.csv", "summary.md")]
         if drawable():
-            draw_curves(self, base / "curves.png")
+            draw_curves(self.summary, self.title, base / "curves.png")
             written.append(base / "curves.png")
         return written
 

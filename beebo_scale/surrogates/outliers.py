@@ -6,7 +6,7 @@ import numpy as np
 import torch
 
 from ..screening import Table, outliers
-from ..screening.columns import Place
+from ..screening.places import Place
 from .surrogate import Surrogate
 
 FEW = 0.01  # of the rows; where more lie far out, that is the shape of the target

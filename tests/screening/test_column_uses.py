@@ -5,7 +5,7 @@ import pytest
 
 from beebo_scale.screening import read_table
 from beebo_scale.screening.column_uses import DATE, reason_to_ignore
-from beebo_scale.screening.columns import Place
+from beebo_scale.screening.places import Place
 from tests.screening.test_table import refuse
 
 

@@ -6,9 +6,9 @@ import torch
 import beebo_scale as bs
 from beebo_scale.errors import InputError
 from beebo_scale.screening import Encoder, FingerprintColumn
-from beebo_scale.screening.columns import Place
 from beebo_scale.screening.fingerprints import packed_fingerprints, scaffolds
 from beebo_scale.screening.packing import Packing, pack
+from beebo_scale.screening.places import Place
 
 SMILES = ["CCO", "OCC", "c1ccccc1O", "CC(=O)Oc1ccccc1C(=O)O", "CN1C=NC2=C1C(=O)N(C(=O)N2C)C", "CCN", "CCCC"]
 

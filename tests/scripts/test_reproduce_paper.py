@@ -1,21 +1,19 @@
 """The reproduction of the paper: a tiny one from end to end, and how figures are judged."""
 
-import importlib
 import json
-from pathlib import Path
 
 import pandas as pd
 import pytest
 
+from tests.scripts.paper import module
+
 pytest.importorskip("matplotlib")
-SCRIPTS = Path(__file__).parents[2] / "scripts"
 
 
 @pytest.fixture
-def script(monkeypatch):
+def script():
     """Import a script by name."""
-    monkeypatch.syspath_prepend(SCRIPTS)
-    return importlib.import_module
+    return module
 
 
 def test_a_tiny_one_and_after_a_kill(script, tmp_path, capsys):

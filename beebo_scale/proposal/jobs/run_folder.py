@@ -1,7 +1,7 @@
 """A run folder: what a proposal job has finished, so that a relaunch goes on where the last one was ended.
 
     D/job.json            what is being computed: options, hashes of the input files, versions
-    D/lock                held by the job that is running
+    D/lock                held by the job that is running; lock.holder says which one that is
     D/chunks/STAGE-K.pt   finished chunks
 
 A finished chunk is one file, moved into place when it is whole. A job that was killed at any moment is started again
@@ -10,21 +10,20 @@ with the same command, by any number of workers, and ends in the same batch.
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 import signal
-import socket
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
-from typing import IO, Any
+from typing import Any
 
 import torch
 
 from ...errors import InputError
+from ...locks import locked
 from ...screening import atomic_write
 from ...workers import Workers
 from .chunks import on_first
@@ -82,7 +81,7 @@ def open_run(
 def _take(folder: Path, identity: dict[str, Any], locks: ExitStack) -> None:
     """Make, lock, check and tidy the folder."""
     chunks = make_folder(folder) / "chunks"
-    _lock(folder, locks.enter_context((folder / "lock").open("a+")))
+    locks.enter_context(locked(folder / "lock", "another job", "wait for it, or give another run folder"))
     _check_identity(folder, identity)
     for leftover in chunks.glob(".*"):  # half written when a job was killed
         leftover.unlink()
@@ -101,20 +100,6 @@ def make_folder(folder: str | os.PathLike[str]) -> Path:
     except OSError as error:
         raise InputError(f"{folder} cannot be used as a run folder ({error.strerror}); give another") from error
     return folder
-
-
-def _lock(folder: Path, lock: IO[str]) -> None:
-    """Take the lock, which the system gives back however the process ends, and say who has it."""
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        lock.seek(0)
-        raise InputError(
-            f"{folder} is in use by another job ({lock.read().strip()}); wait for it, or give another run folder"
-        ) from None
-    lock.truncate(0)
-    lock.write(f"process {os.getpid()} on {socket.gethostname()}\n")
-    lock.flush()
 
 
 def _check_identity(folder: Path, identity: dict[str, Any]) -> None:

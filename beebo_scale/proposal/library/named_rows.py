@@ -12,9 +12,10 @@ from torch import Tensor
 
 from ...errors import InputError
 from ...screening import Encoder, Table
-from ...screening.columns import Place, missing_text, rows_text, shown
+from ...screening.columns import missing_text
 from ...screening.files.opening import listing, open_source
 from ...screening.library import Library
+from ...screening.places import Place, rows_text, shown
 from ...screening.table import feature_frame, wanted_kinds
 
 if TYPE_CHECKING:

@@ -13,8 +13,8 @@ import numpy as np
 
 from ...errors import InputError
 from ..batch import BATCH_SUFFIXES, atomic_write
-from ..columns import rows_text, shown
 from ..files.opening import listing
+from ..places import rows_text, shown
 from .wells import SHAPES, parse_well, well_name
 
 if TYPE_CHECKING:

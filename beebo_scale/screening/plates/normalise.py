@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ...errors import InputError
-from ..columns import Place, check_numbers, missing_text
+from ..columns import check_numbers, missing_text
 from ..files.opening import Source, open_source
+from ..places import Place
 from .wells import well_of
 
 if TYPE_CHECKING:

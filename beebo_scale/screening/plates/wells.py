@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from ...errors import InputError
-from ..columns import Place
+from ..places import Place
 
 SHAPES = {96: (8, 12), 384: (16, 24), 1536: (32, 48)}  # wells of a plate -> its rows and columns
 PATTERN = re.compile(r"\s*([A-Za-z]{1,2})0*([1-9][0-9]?)\s*")

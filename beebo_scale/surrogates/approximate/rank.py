@@ -18,6 +18,7 @@ from ...information import information_gain
 from ...posterior import Posterior
 
 WORKSPACE = 8  # n x r matrices that live at once while a root is built
+UNKNOWN_MEMORY = 4 * 1024**3  # bytes that are taken for a machine that does not tell its memory
 STREAM = 920_817_003  # added to the seed: data that somebody drew at random from seed 0 must not come again as probes
 
 
@@ -96,5 +97,12 @@ def free_memory(device: torch.device) -> int:
         lines = Path("/proc/meminfo").read_text(encoding="ascii").splitlines()
         available = {line.split(":")[0]: int(line.split()[1]) for line in lines}["MemAvailable"]
         return 1024 * available // 2
-    except (OSError, KeyError, ValueError):  # not Linux: all of it, for want of better
-        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 2
+    except (OSError, KeyError, ValueError):  # not Linux: what is free is not told
+        return (_physical_memory() or UNKNOWN_MEMORY) // 2
+
+
+def _physical_memory() -> int | None:
+    """All memory of the machine in bytes; None where the system has no sysconf (Windows)."""
+    if not hasattr(os, "sysconf"):
+        return None
+    return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")

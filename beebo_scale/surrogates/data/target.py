@@ -5,7 +5,7 @@ z = (g(y) - shift) / scale, with g one of
 - none: the identity.
 - sqrt: for targets that cannot be negative and crowd near zero (enrichment, activity, rates): it tells small values
   apart and keeps a few large ones from ruling the fit. On the GB1 landscape five rounds reach 0.947 of the best with
-  it and 0.900 without, standard errors 0.018 and 0.025 (scripts/results/gb1_exchange_kernel.md).
+  it and 0.900 without, standard errors 0.018 and 0.025 (scripts/benchmarks/results/gb1_exchange_kernel.md).
 - log: for targets above zero that span orders of magnitude (concentrations, IC50, rate constants).
 - rank: the normal score of a value's rank among the measured ones (`quantiles.py`), for targets whose distribution is
   odd in other ways. Only the order of the measured values and the shape between them is left.
