@@ -13,7 +13,7 @@ from ..screening.files.source import did_you_mean
 from ..specs import Choice, Columns, Fitting, make, plain, settings_of
 from ..specs.fitting import HELD_OUT
 from ..specs.rounds import Rounds
-from ..specs.setting import Setting
+from ..specs.setting import Setting, flag
 from ..temperature import Steps
 
 HEADER = """\
@@ -32,16 +32,6 @@ ALWAYS = (  # shown even where they are defaults
     *("target", "features", "drop_invalid", "minimize", "q", "temperatures"),
     *("kind", "transform", "priors", "likelihood", "search_start", "seed"),
 )
-SHAPES = {  # of what the command line takes as words
-    "target": ((str, dict), "a column or a mapping of columns to weights"),
-    "features": ((dict,), "a mapping"),
-    "bounds": ((dict,), "a mapping"),
-    "at_most": ((dict,), "a mapping"),
-    "integer": ((list,), "a list"),
-    "constraints": ((list,), "a list"),
-    "shared": ((list,), "a list"),
-    "temperatures": ((list,), "a list"),
-}
 
 
 @dataclass(frozen=True)
@@ -171,15 +161,9 @@ def _check_entry(path: Path, name: object, value: object, known: Mapping[str, Se
     each = known[str(name)]
     if value is None:
         return
-    if each.name in SHAPES:
-        types, words = SHAPES[each.name]
-        if not isinstance(value, types):
-            raise InputError(f"{path}: {name} is {value!r}, not {words}")
-        return
-    try:
-        if isinstance(value, str) and isinstance(each.default, (int, float)):
-            raise ValueError  # a number in quotation marks
-        each.read(value)
-    except (TypeError, ValueError):
-        words = "true or false" if each.flag else each.words
-        raise InputError(f"{path}: {name} is {value!r}, not {words}") from None
+    types = each.read.types
+    if (types and not isinstance(value, types)) or (isinstance(value, str) and isinstance(each.default, (int, float))):
+        words = "true or false" if each.read is flag else each.read.words
+        raise InputError(f"{path}: {name} is {value!r}, not {words}")
+    if not types:
+        each.of(value, f"{path}: {{name}} is {{value!r}}, {{words}}")

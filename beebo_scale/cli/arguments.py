@@ -8,7 +8,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ..specs.setting import OneOf, Scalar, whole_number
+from ..specs.setting import Reader, whole_number
 from ..specs.texts import parse_names as parse_names
 
 PLAIN_WORDS = (  # applied in order
@@ -38,7 +38,7 @@ class _TypeError(ArgumentTypeError, ValueError):
 class Typed:
     """A type of options that the help calls by its name."""
 
-    reader: Scalar | OneOf
+    reader: Reader
 
     def __call__(self, value: Any) -> Any:
         """The value of an option."""

@@ -10,7 +10,7 @@ from jsonargparse import ArgumentParser, Namespace
 
 from ..specs import Choice, Columns, Fitting, make, settings_of
 from ..specs.rounds import Rounds
-from ..specs.setting import OneOf, Scalar, Setting, flag, read_setting, text
+from ..specs.setting import Setting, flag, text
 from .arguments import Typed
 
 TITLES = {
@@ -60,31 +60,27 @@ class Face:
             InputError: a value that cannot be read, or settings that do not go together.
         """
         given = {name: value for name, value in options.as_dict().items() if name not in self.without}
-        robust = Setting("robust", "", False, flag, "a flag", flag=True)
-        if read_setting(robust, given.get("robust") or False):
+        if Setting("robust", "", False, flag).of(given.get("robust") or False):
             given["likelihood"] = "student-t"
         return [make(spec, given) for spec in self.specs]
 
 
 def _add(group: Any, each: Setting, default: Any, required: bool) -> None:
-    dashed = f"--{each.name.replace('_', '-')}"
+    """One option, by what it is read by."""
+    dashed, read = f"--{each.name.replace('_', '-')}", each.read
     names = [*(name for name in each.also if len(name) == 2), dashed, *(name for name in each.also if len(name) > 2)]
-    if each.flag and default is False:
+    if read is flag and default is False:
         group.add_argument(*names, action="store_true", help=each.help)
         return
     options: dict[str, Any] = {"help": each.help, "required": required}
     if not required:
         options["default"] = default if isinstance(default, (str, int, float)) else None
-    if each.several:
+    if read.several:
         options |= {"nargs": "+", "metavar": each.metavar}
-    elif each.flag:
-        options["type"] = bool
-    elif each.read is text:
-        options["type"] = str
-    elif isinstance(each.read, OneOf) and each.read.other is None:
-        options["choices"] = each.choices
-    elif isinstance(each.read, (Scalar, OneOf)):
-        options["type"] = Typed(each.read)
+    elif read.choices:
+        options["choices"] = read.choices
+    elif not read.types:  # what is a mapping in a file has no type
+        options["type"] = {id(flag): bool, id(text): str}.get(id(read)) or Typed(read)
     group.add_argument(*names, **options)
 
 

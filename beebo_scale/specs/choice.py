@@ -10,44 +10,44 @@ from typing import Any, Literal, get_args
 
 from ..errors import InputError
 from ..temperature import check_temperature
-from .setting import OneOf, Words, number, part, setting, text, whole_number
+from .setting import Reader, number, one_of, part, refuse, setting, text, whole_number
 from .texts import parse_bounds, parse_counts, parse_names, parse_texts
 
 Bounds = Mapping[str, Any] | Sequence[Sequence[float]]
 Start = Literal["greedy", "sobol", "mixed"]
 STARTS: tuple[Start, ...] = get_args(Start)
 ENERGIES = ("mean", "softmax")
-NAMES = Words("a list", parse_names)
+NAMES = Reader("a list", parse_names, several=True, types=(list,))
+TEXTS = Reader("a list", parse_texts, several=True, types=(list,))
+COUNTS = Reader("a mapping", parse_counts, several=True, types=(dict,))
+BOUNDS = Reader("a mapping", parse_bounds, several=True, types=(dict,))
 
 
 @dataclass(frozen=True)
 class Box:
-    """What a batch may be, in the features' own units.
-
-    Attributes:
-        bounds: column -> (low, high) of a number, one value to fix it, or a list of labels to choose from (a
-            categorical column without an entry: all measured labels); or one pair for each column, in order.
-        integer: columns that take whole numbers only.
-        constraints: linear inequalities within one experiment, such as 'acid + 0.5*base <= 80'.
-        shared: columns that are the same in the whole batch, as one plate has one temperature.
-    """
+    """What a batch may be, in the features' own units."""
 
     bounds: Bounds = setting(
         None,
-        "a box instead of a library; COLUMN:VALUE fixes a column, COLUMN:A|B|C names the levels to choose from",
-        Words("a mapping", parse_bounds),
+        "a box instead of a library: COLUMN:LOW:HIGH, COLUMN:VALUE to fix a column, COLUMN:A|B|C for the levels to "
+        "choose from (without it all that were measured); in Python column -> (low, high), a value or a list of "
+        "labels, or one pair for each column, in order; all in the features' own units",
+        BOUNDS,
         metavar="COLUMN:LOW:HIGH",
     )
     integer: Sequence[str] = setting((), "columns of the box that take whole numbers only", NAMES, metavar="COLUMN")
     constraints: Sequence[str] = setting(
         (),
-        "linear limits in the box, such as 'acid + 2*base <= 80'",
-        Words("a list", parse_texts),
+        "linear inequalities within one experiment of a box, such as 'acid + 2*base <= 80'",
+        TEXTS,
         metavar="TEXT",
         also=("--constraint",),
     )
     shared: Sequence[str] = setting(
-        (), "columns that are the same in the whole batch, as on one plate", NAMES, metavar="COLUMN"
+        (),
+        "columns of the box that are the same in the whole batch, as one plate has one temperature",
+        NAMES,
+        metavar="COLUMN",
     )
 
     def __post_init__(self) -> None:
@@ -58,23 +58,17 @@ class Box:
 
 @dataclass(frozen=True)
 class Limits:
-    """What a batch from a library must keep to.
-
-    Attributes:
-        at_most: column of the library -> how many rows with the same value of it a batch may hold.
-        min_distance: any two rows of a batch are at least this far apart. The distance is the square root of
-            |x - x'|^2 over the continuous columns, each scaled by its measured range, plus s^2, s the share of the
-            categorical columns and sequence letters in which the rows differ.
-    """
+    """What a batch from a library must keep to."""
 
     at_most: Mapping[str, int] = setting(
-        help="no more rows of the library than COUNT with one value",
-        read=Words("a mapping", parse_counts),
-        factory=dict,
-        metavar="COLUMN:COUNT",
+        {}, "no more rows of the library than COUNT with the same value of COLUMN", COUNTS, metavar="COLUMN:COUNT"
     )
     min_distance: float | None = setting(
-        None, "least distance between proposed rows of the library (see the guide)", number
+        None,
+        "least distance between proposed rows of the library: the square root of |x - x'|^2 over the continuous "
+        "columns, each scaled by its measured range, plus s^2, s the share of the categorical columns and sequence "
+        "letters in which the rows differ",
+        number,
     )
 
     def __post_init__(self) -> None:
@@ -106,12 +100,7 @@ class BoxSearch:
     """How hard to search a box.
 
     Attributes:
-        restarts: number of batches that are moved, each from a start of its own.
-        steps: steps of Adam; none where L-BFGS-B can do all.
         learning_rate: first step of Adam, as a part of the box; it falls to zero on a cosine.
-        start: "greedy" (a greedy batch over many points), "sobol" (points spread over the box, as in the paper) or
-            "mixed" (some of these, and the best points measured with a small change: up to half in many inputs). A
-            batch with T = 0 always starts greedily.
         refresh: steps after which an approximate posterior is made exact at the batches as they are then.
         polish: iterations of L-BFGS-B; as many more steps of Adam where it cannot serve, as there are
             inequalities or the posterior is approximate.
@@ -121,10 +110,17 @@ class BoxSearch:
         sweeps: how often each block is moved again, given all the others.
     """
 
-    restarts: int = setting(4, "batches that move side by side in a box")
-    steps: int = setting(50, "steps that they move")
+    restarts: int = setting(4, "batches that are moved in a box, each from a start of its own")
+    steps: int = setting(50, "steps of Adam that they move; none where L-BFGS-B can do all")
     learning_rate: float = 0.05
-    start: Start = setting("greedy", "where they start", OneOf(STARTS), name="search_start")
+    start: Start = setting(
+        "greedy",
+        "where they start: greedy (a greedy batch over many points), sobol (points spread over the box, as in the "
+        "paper) or mixed (some of these, and the best points measured with a small change: up to half in many inputs); "
+        "a batch with T' = 0 always starts greedily",
+        one_of(STARTS),
+        name="search_start",
+    )
     refresh: int = 50
     polish: int = 200
     chunk: int = 1
@@ -133,55 +129,45 @@ class BoxSearch:
     sweeps: int = 1
 
     def __post_init__(self) -> None:
-        for name, least in LEAST.items():
-            if not getattr(self, name) >= least:
-                raise InputError(f"{name} = {getattr(self, name)}: give {least} or more")
+        least = {"restarts": 1, "refresh": 1, "chunk": 1, "block": 1, "steps": 0, "polish": 0, "block_steps": 0}
+        for name, few in {**least, "sweeps": 0}.items():
+            if not getattr(self, name) >= few:
+                raise InputError(f"{name} = {getattr(self, name)}: give {few} or more")
         if not 0.0 < self.learning_rate < math.inf:
             raise InputError(f"learning_rate = {self.learning_rate}: give a number above zero")
-        if self.start not in STARTS:
-            raise InputError(f"start = {self.start!r}: give one of {', '.join(STARTS)}")
-
-
-LEAST = {"restarts": 1, "steps": 0, "refresh": 1, "polish": 0, "chunk": 1, "block": 1, "block_steps": 0, "sweeps": 0}
+        refuse({"start": STARTS}, self)
 
 
 @dataclass(frozen=True)
 class Choice:
     """What a batch is chosen from, and how; a(X) = q E[summary] + T' sqrt(A) I(X) is to become large.
 
-    Attributes:
-        q: batch size.
-        library: candidates: a file, a folder of Parquet files, a DataFrame, or a table of `read_library` ...
-        bounds: ... or a box: one (lo, hi) for each feature, in order or by name, in the features' own units, or a `Box`
-            with fixed, whole and shared columns, labels and linear constraints.
-        temperature: T'. 0 exploits; 0.5 is a balance; 2 explores.
-        minimize: small targets are good.
-        hit: a value that the target should come close to, in its own units, instead of a large or small one.
-        energy: "mean", "softmax", or an energy of the module `energy`.
-        allow_repeats: also propose inputs that were measured already, and one input twice.
-        pending: experiments that are running, a file or frame with their feature columns or the library's ids: they
-            count in I and are not proposed again.
-        exclude: experiments that must not be proposed, likewise; a tuple of such files and frames is all of them.
-        limits: on a batch from a library.
-        search: how hard to search a box.
-        seed: of the starts in a box; a library needs no chance.
+    In Python a library is also a DataFrame or a table of `read_library`, `pending` and `exclude` are DataFrames or
+    (`exclude`) a tuple of several, `energy` is one of the module `energy`, and bounds are a `Box` where it has more.
 
     Raises:
         InputError: an unusable number, a setting that does not go with another, or both a library and bounds.
     """
 
     q: int = setting(96, "experiments in the batch", whole_number, also=("-q",))
-    library: Any = setting(None, "candidates: CSV, Excel or Parquet, or a folder of Parquet files", text)
-    bounds: Any = part(Box)
+    library: Any = setting(None, "candidates to choose from: CSV, Excel or Parquet, or a folder of Parquet files", text)
+    bounds: Any = part(Box, optional=True)
     temperature: float = setting(0.5, "T': 0 exploits, 0.5 balances, 2 explores", number)
     minimize: bool = setting(False, "small targets are good")
-    hit: float | None = setting(None, "a value that the target should come close to", number)
-    energy: Any = setting("mean", "softmax values the best of the batch more", OneOf(ENERGIES))
-    allow_repeats: bool = setting(False, "also propose inputs that were measured already")
-    pending: Any = setting(None, "experiments that are running: a file with their ids or their feature columns", text)
+    hit: float | None = setting(
+        None, "a value that the target should come close to, in its own units, instead of a large or small one", number
+    )
+    energy: Any = setting("mean", "of a batch; softmax values the best of it more", one_of(ENERGIES))
+    allow_repeats: bool = setting(False, "also propose inputs that were measured already, and one input twice")
+    pending: Any = setting(
+        None,
+        "experiments that are running: a file with the ids of the library or the feature columns; they count in the "
+        "information and are not proposed again",
+        text,
+    )
     exclude: Any = setting(None, "candidates that must not be proposed: a file with their ids or feature columns", text)
-    limits: Limits = part(Limits, Limits)
-    search: BoxSearch = part(BoxSearch, BoxSearch)
+    limits: Limits = part(Limits)
+    search: BoxSearch = part(BoxSearch)
     seed: int = setting(0, "the same seed and input give the same surrogate and batch")
 
     def __post_init__(self) -> None:
@@ -193,8 +179,8 @@ class Choice:
             raise InputError(f"q = {self.q}: a batch has at least one point; give 1 or more")
         if not 0 <= self.seed < 2**63:
             raise InputError(f"seed = {self.seed}: give a whole number from 0 to 2^63 - 1")
-        if self.energy is None or (isinstance(self.energy, str) and self.energy not in ENERGIES):
-            raise InputError(f"energy {self.energy!r} is not known; choose one of {', '.join(ENERGIES)}")
+        if isinstance(self.energy, str):
+            refuse({"energy": ENERGIES}, self)
         if self.hit is not None and (self.minimize or self.energy != "mean"):
             other = "minimize" if self.minimize else "energy"
             raise InputError(f"{other} and hit exclude each other; give one of the two")

@@ -8,24 +8,16 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..errors import InputError
-from .setting import Words, setting, text
+from .setting import Reader, setting, text
 from .texts import parse_features, parse_target
+
+TARGET = Reader("a column or a mapping of columns to weights", parse_target, types=(str, dict))
+FEATURES = Reader("a mapping", parse_features, several=True, types=(dict,))
 
 
 @dataclass(frozen=True)
 class Columns:
     """What the columns of a measured file are, and what becomes of rows that cannot be read.
-
-    Attributes:
-        target: column to learn and improve, in its own units; or several with the weight of each in the sum that is to
-            improve, per standard deviation of the column. Rows need one of these only.
-        features: column -> kind (None: infer it), or names; None takes every other column but those that hold dates,
-            places on a plate, or another text in each row. Numbers are inferred as continuous, text as categorical.
-        id: column that names the rows; it may also be a feature.
-        noise_variance: column with the known variance of each target, in its squared units.
-        batch: column with the batch (plate, day, operator) that a row was measured in: what the rows of one batch share
-            is taken for an effect of the batch, not of the features. An empty cell is an unknown batch.
-        drop_invalid: leave out rows with a feature that cannot be read, instead of refusing the file.
 
     Raises:
         InputError: weights that no sum can have, or known noise with several targets.
@@ -33,22 +25,28 @@ class Columns:
 
     target: str | Mapping[str, float] | None = setting(
         None,
-        "column to improve; rows without it are left out. Several columns with their weights, in units of their "
-        "standard deviations, are written as ic50:0.7,solubility:-0.3",
-        Words("a column or a mapping of columns to weights", parse_target, several=False),
+        "column to improve, in its own units; rows without it are left out. Several columns with their weights in the "
+        "sum that is to improve, in units of their standard deviations, are written as ic50:0.7,solubility:-0.3 (a "
+        "mapping in Python); rows need one of these only",
+        TARGET,
     )
     features: Any = setting(
         None,
         "kinds: continuous, categorical, protein, dna, smiles; a bare COLUMN is continuous if it holds numbers, else "
-        "categorical; without this option all other columns but dates, places on a plate and names are features",
-        Words("a mapping", parse_features),
+        "categorical; without features all other columns but dates, places on a plate and names are features",
+        FEATURES,
         metavar="COLUMN:KIND",
     )
-    id: str | None = setting(None, "column that names the rows of the library; measured rows need none", text)
-    noise_variance: str | None = setting(None, "column with the known variance of each target", text)
+    id: str | None = setting(
+        None, "column that names the rows of the library; measured rows need none. It may also be a feature", text
+    )
+    noise_variance: str | None = setting(
+        None, "column with the known variance of each target, in its squared units", text
+    )
     batch: str | None = setting(
         None,
-        "column of the plate or day that a row was measured in; its effect is told apart from that of the features",
+        "column of the plate, day or operator that a row was measured in; its effect is told apart from that of the "
+        "features. An empty cell is an unknown batch",
         text,
     )
     drop_invalid: bool = setting(
@@ -80,8 +78,8 @@ class Columns:
         return weighted_name(self.weights) or "".join(self.targets)
 
 
-def check_weights(weights: Mapping[str, float], noise_variance: str | None = None) -> dict[str, float]:
-    """Weights of several targets as given.
+def check_weights(weights: Mapping[str, float], noise_variance: str | None = None) -> None:
+    """Refuse weights of several targets that no sum can have.
 
     Raises:
         InputError: fewer than two targets, a weight that is zero or not a number, or a known noise variance.
@@ -93,7 +91,6 @@ def check_weights(weights: Mapping[str, float], noise_variance: str | None = Non
             raise InputError(f"target {name!r} has the weight {weight!r}; give a finite number that is not zero")
     if noise_variance is not None:
         raise InputError("known noise variances go with one target; leave noise_variance out, or name one target")
-    return {str(name): float(weight) for name, weight in weights.items()}
 
 
 def weighted_name(weights: Mapping[str, float]) -> str:

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 
 from ..errors import InputError
 from ..temperature import ExploitLast, Geometric, Linear, Schedule, Steps
-from .setting import OneOf, Words, setting, whole_number
+from .setting import Reader, one_of, setting, whole_number
 from .texts import parse_numbers
 
+NUMBERS = Reader("a list", parse_numbers, several=True, types=(list,))
 SCHEDULES: dict[str, Callable[[float, float], Schedule]] = {"linear": Linear, "geometric": Geometric}
 
 
@@ -17,26 +18,18 @@ SCHEDULES: dict[str, Callable[[float, float], Schedule]] = {"linear": Linear, "g
 class Rounds:
     """T' of each round.
 
-    Attributes:
-        temperatures: T' of each round, the last one for all others.
-        schedule: "linear" or "geometric": from the first to the last of two temperatures over `rounds`.
-        exploit_last: T' = 0 in the last of `rounds`, as in the paper.
-        rounds: how many there are, where that matters.
-
     Raises:
         InputError: a schedule without two ends or without rounds, or more temperatures than rounds.
     """
 
     temperatures: Sequence[float] = setting(
-        (1.0,), "T' of each round, the last one for all others", Words("a list", parse_numbers), metavar="T"
+        (1.0,), "T' of each round, the last one for all others", NUMBERS, metavar="T"
     )
     schedule: str | None = setting(
-        None, "from the first to the last of two temperatures over --rounds", OneOf(tuple(SCHEDULES))
+        None, "from the first to the last of two temperatures over the rounds", one_of(tuple(SCHEDULES))
     )
-    exploit_last: bool = setting(False, "T' = 0 in the last round (and kappa = 0), as in the paper")
-    rounds: int | None = setting(
-        None, "rounds that --schedule leads over, and the last of --exploit-last", whole_number
-    )
+    exploit_last: bool = setting(False, "T' = 0 (and kappa = 0) in the last of the rounds, as in the paper")
+    rounds: int | None = setting(None, "how many there are, where that matters", whole_number)
 
     @property
     def steps(self) -> Steps:

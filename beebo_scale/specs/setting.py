@@ -8,23 +8,34 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import MISSING, Field, dataclass, field, fields
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 from ..errors import InputError
 
 S = TypeVar("S")
 
 
-class Reader(Protocol):
-    """From what a person wrote, on a command line or in a file, to a value."""
+@dataclass(frozen=True)
+class Reader:
+    """From what people write, on a command line or in a file, to a value.
+
+    Attributes:
+        words: what a value is, for messages: 'a whole number'.
+        parse: raises where it is none.
+        choices: the words there are, empty where there is no end of them.
+        several: whether a command line has several words.
+        types: that a file has in place of words.
+    """
+
+    words: str
+    parse: Callable[[Any], Any]
+    choices: tuple[str, ...] = ()
+    several: bool = False
+    types: tuple[type, ...] = ()
 
     def __call__(self, value: Any) -> Any:
-        """The value.
-
-        Raises:
-            InputError: it cannot be one.
-        """
-        ...
+        """The value."""
+        return self.parse(value)
 
 
 @dataclass(frozen=True)
@@ -33,14 +44,10 @@ class Setting:
 
     Attributes:
         name: in files, in configurations and (with dashes) on the command line.
-        help: one line.
-        default: MISSING where it must be given.
+        help: what it is.
+        default: None where it must be given.
         read: text or plain types to the value.
-        words: what a value is, for messages: 'a whole number'.
-        choices: the values there are, None where they have no end.
-        metavar: what stands for the value in the help; a text with several words marks a list.
-        several: whether the command line takes several words.
-        flag: whether it is either true or false.
+        metavar: what stands for the value in the help.
         also: other names on the command line, such as '-q'.
     """
 
@@ -48,37 +55,37 @@ class Setting:
     help: str
     default: Any
     read: Reader
-    words: str
-    choices: tuple[str, ...] | None = None
     metavar: str | None = None
-    several: bool = False
-    flag: bool = False
     also: tuple[str, ...] = ()
 
+    def of(self, value: Any, words: str = "{name}: {value!r} is {words}") -> Any:
+        """The value that somebody wrote.
 
-def setting(
-    default: Any = MISSING,
-    help: str = "",
-    read: Reader | None = None,
-    *,
-    factory: Callable[[], Any] | None = None,
-    name: str | None = None,
-    metavar: str | None = None,
-    also: tuple[str, ...] = (),
-) -> Any:
-    """A field of a spec; `read` None is that of the default's own type."""
-    metadata = {"help": help, "read": read, "name": name, "metavar": metavar, "also": also}
-    if factory is not None:
-        return field(default_factory=factory, metadata=metadata)
+        Raises:
+            InputError: it is none.
+        """
+        try:
+            return self.read(value)
+        except InputError:
+            raise
+        except (TypeError, ValueError, OverflowError):
+            wrong = "neither true nor false" if self.read is flag else f"not {self.read.words}"
+            raise InputError(words.format(name=self.name, value=value, words=wrong)) from None
+
+
+def setting(default: Any, help: str, read: Reader | None = None, **more: Any) -> Any:
+    """A field of a spec; `read` None is that of the default's own type, `more` are other attributes of `Setting`."""
+    metadata = {"help": help, "read": read or READERS.get(type(default)), **more}
+    if isinstance(default, dict):
+        return field(default_factory=dict, metadata=metadata)
     return field(default=default, metadata=metadata)
 
 
-def part(spec: type[S], default: Any = None, help: str = "") -> Any:
-    """A field that holds another spec, whose settings stand beside those of this one; None takes its defaults."""
-    metadata = {"spec": spec, "help": help}
-    return (
-        field(default=default, metadata=metadata) if default is None else field(default_factory=spec, metadata=metadata)
-    )
+def part(spec: type, optional: bool = False) -> Any:
+    """A field that holds another spec, whose settings stand beside those of this one."""
+    if optional:
+        return field(default=None, metadata={"spec": spec})
+    return field(default_factory=spec, metadata={"spec": spec})
 
 
 def settings_of(spec: type) -> Iterator[Setting]:
@@ -88,6 +95,11 @@ def settings_of(spec: type) -> Iterator[Setting]:
             yield from settings_of(own.metadata["spec"])
         elif own.metadata:
             yield _setting(own)
+
+
+def _setting(own: Field[Any]) -> Setting:
+    default = own.default_factory() if own.default_factory is not MISSING else own.default
+    return Setting(**{"name": own.name, "default": default, **own.metadata})
 
 
 def make(spec: type[S], given: Mapping[str, Any]) -> S:
@@ -100,25 +112,13 @@ def make(spec: type[S], given: Mapping[str, Any]) -> S:
     for own in fields(spec):  # type: ignore[arg-type]
         if "spec" in own.metadata:
             inner = own.metadata["spec"]
-            names = {each.name for each in settings_of(inner)}
-            if any(given.get(name) is not None for name in names):
+            if any(given.get(each.name) is not None for each in settings_of(inner)):
                 values[own.name] = make(inner, given)
         elif own.metadata:
             known = _setting(own)
             if given.get(known.name) is not None:
-                values[own.name] = read_setting(known, given[known.name])
+                values[own.name] = known.of(given[known.name])
     return spec(**values)
-
-
-def read_setting(known: Setting, value: Any) -> Any:
-    """One value, its setting named where it cannot be read."""
-    try:
-        return known.read(value)
-    except InputError:
-        raise
-    except (TypeError, ValueError, OverflowError):
-        words = "neither true nor false" if known.flag else f"not {known.words}"
-        raise InputError(f"{known.name}: {value!r} is {words}") from None
 
 
 def plain(spec: Any) -> dict[str, Any]:
@@ -130,7 +130,7 @@ def plain(spec: Any) -> dict[str, Any]:
             inner = own.metadata["spec"]
             found |= plain(value) if isinstance(value, inner) else {each.name: None for each in settings_of(inner)}
         elif own.metadata:
-            found[_name(own)] = _plain(value)
+            found[own.metadata.get("name", own.name)] = _plain(value)
     return found
 
 
@@ -141,74 +141,16 @@ def _plain(value: Any) -> Any:
     return [_plain(item) for item in value] if isinstance(value, (list, tuple)) else value
 
 
-def _name(own: Field[Any]) -> str:
-    return own.metadata["name"] or own.name
+def refuse(names: Mapping[str, tuple[str, ...]], spec: Any) -> None:
+    """Refuse words that are not among those known, for settings of one word.
 
-
-def _setting(own: Field[Any]) -> Setting:
-    default = own.default if own.default_factory is MISSING else own.default_factory()
-    read = own.metadata["read"] or READERS[type(default)]
-    return Setting(
-        name=_name(own),
-        help=own.metadata["help"],
-        default=default,
-        read=read,
-        words=getattr(read, "words", "a value"),
-        choices=getattr(read, "choices", None),
-        metavar=own.metadata["metavar"],
-        several=getattr(read, "several", False),
-        flag=read is flag,
-        also=own.metadata["also"],
-    )
-
-
-@dataclass(frozen=True)
-class Scalar:
-    """A reader of single values, with what messages and help call them."""
-
-    words: str
-    parse: Callable[[Any], Any]
-
-    def __call__(self, value: Any) -> Any:
-        """The value."""
-        return self.parse(value)
-
-    def __repr__(self) -> str:
-        return self.words.split(" ", 1)[1]
-
-
-@dataclass(frozen=True)
-class OneOf:
-    """A reader of one of a few words, or of what another reader takes."""
-
-    choices: tuple[str, ...]
-    other: Scalar | None = None
-
-    @property
-    def words(self) -> str:
-        """What a value is."""
-        return f"one of {', '.join(self.choices)}" + (f" or {self.other.words}" if self.other else "")
-
-    def __call__(self, value: Any) -> Any:
-        """The value."""
-        if isinstance(value, str) and value in self.choices:
-            return value
-        if self.other is None:
-            raise ValueError
-        return self.other(value)
-
-
-@dataclass(frozen=True)
-class Words:
-    """A reader of several words of a command line, or of a list or mapping in a file."""
-
-    words: str
-    parse: Callable[[Any], Any]
-    several: bool = True
-
-    def __call__(self, value: Any) -> Any:
-        """The value."""
-        return self.parse(value)
+    Raises:
+        InputError: the first of them.
+    """
+    for name, known in names.items():
+        if getattr(spec, name) not in known:
+            are = "are" if name.endswith("s") else "is"
+            raise InputError(f"{name} {getattr(spec, name)!r} {are} not known; choose one of {', '.join(known)}")
 
 
 def _whole(value: Any) -> int:
@@ -218,26 +160,33 @@ def _whole(value: Any) -> int:
     return int(value) if isinstance(value, str) and "." not in value and "e" not in value else int(float(value))
 
 
+def _only(*types: type) -> Callable[[Any], Any]:
+    def parse(value: Any) -> Any:
+        if not isinstance(value, types):
+            raise ValueError
+        return value
+
+    return parse
+
+
 def _number(value: Any) -> float:
-    if isinstance(value, bool):
-        raise ValueError
-    return float(value)
+    return float(_only(int, float, str)(value)) if not isinstance(value, bool) else _only()(value)
 
 
-def _text(value: Any) -> str:
-    if not isinstance(value, str):
-        raise ValueError
-    return value
+whole_number = Reader("a whole number", _whole)
+number = Reader("a number", _number)  # also inf and nan, which the specs refuse with their reason
+text = Reader("a text", _only(str))
+flag = Reader("true or false", _only(bool))
+READERS: dict[type, Reader] = {int: whole_number, float: number, str: text, bool: flag}
 
 
-def _flag(value: Any) -> bool:
-    if not isinstance(value, bool):
-        raise ValueError
-    return value
+def one_of(choices: tuple[str, ...], other: Reader | None = None) -> Reader:
+    """A reader of one of a few words, or of what another reader takes."""
 
+    def parse(value: Any) -> Any:
+        if isinstance(value, str) and value in choices:
+            return value
+        return _only()(value) if other is None else other(value)
 
-whole_number = Scalar("a whole number", _whole)
-number = Scalar("a number", _number)  # also inf and nan, which the specs refuse with their reason
-text = Scalar("a text", _text)
-flag = Scalar("a flag", _flag)
-READERS: dict[type, Scalar] = {int: whole_number, float: number, str: text, bool: flag}
+    words = f"one of {', '.join(choices)}"
+    return Reader(words, parse, choices) if other is None else Reader(f"{words} or {other.words}", parse)

@@ -63,7 +63,7 @@ GOOD = "target: y\nfeatures: {variant: protein}\nlibrary: l.csv\n"
         (GOOD + "temprature: 2\n", r"unknown entry 'temprature' \(did you mean 'temperatures'\?\)"),
         (GOOD + "q: many\n", "q is 'many', not a whole number"),
         (GOOD + "q: true\n", "q is True, not a whole number"),
-        (GOOD + "minimize: 1\n", "minimize is 1, not true or false"),
+        (GOOD + "minimize: 1\n", "minimize is 1, neither true nor false"),
         (GOOD + "temperatures: 2\n", "temperatures is 2, not a list"),
         (GOOD + "temperatures: [a]\n", "temperature T' = a is not usable"),
         (GOOD + "hit: high\n", "hit is 'high', not a number"),
