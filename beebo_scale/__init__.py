@@ -1,6 +1,6 @@
 """Batched energy-entropy Bayesian optimisation for large screens and large batches.
 
-Read `posterior.py` first: everything else builds a `Posterior` or reads one.
+Read `posterior.py` first: everything else builds a `Posterior` (most a `KernelPosterior`) or reads one.
 """
 
 from . import bounds as bounds
@@ -15,6 +15,7 @@ from .energy import TaskWeights as TaskWeights
 from .errors import InputError as InputError
 from .information import information_gain as information_gain
 from .information import marginal_gain as marginal_gain
+from .kernel_posterior import KernelPosterior as KernelPosterior
 from .posterior import Posterior as Posterior
 from .proposal import BoxSearch as BoxSearch
 from .proposal import propose as propose

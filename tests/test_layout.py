@@ -22,17 +22,19 @@ ALLOWED = {
     "protocols": set(),
     "linalg": {"kernels", *FOUNDATIONS},
     "kernels": {"protocols", "screening"},
-    "posterior": {"kernels", "linalg", "protocols"},
+    "posterior": {"protocols"},
+    "kernel_posterior": {"kernels", "linalg", "posterior", "protocols"},
     "information": {"posterior", *FOUNDATIONS},
     "bounds": {"information", "posterior", *FOUNDATIONS},
-    "energy": {"information", "posterior", *FOUNDATIONS},
+    "energy": {"information", "posterior", "protocols", *FOUNDATIONS},
     "screening": {"errors"},
-    "surrogates": {"information", "kernels", "linalg", "posterior", "screening", *FOUNDATIONS},
+    "surrogates": {"information", "kernel_posterior", "kernels", "linalg", "posterior", "protocols", "screening"}
+    | FOUNDATIONS,
     # Acquisition takes botorch models too.
     "acquisition": {"energy", "information", "posterior", "surrogates", *FOUNDATIONS},
     "temperature": {"acquisition", *FOUNDATIONS},
     "training": {"surrogates", "screening", "posterior", *FOUNDATIONS},
-    "proposal": {"acquisition", "energy", "temperature", "information", "bounds", "posterior"}
+    "proposal": {"acquisition", "energy", "temperature", "information", "bounds", "posterior", "protocols"}
     | {"surrogates", "screening", *FOUNDATIONS},
     "campaign": {"acquisition", "energy", "proposal", "surrogates", "screening", "temperature", *FOUNDATIONS},
     "simulation": {"acquisition", "datasets", "energy", "posterior", "proposal", "screening", "surrogates"}
