@@ -10,6 +10,7 @@ from .energy import TaskWeights as TaskWeights
 from .errors import InputError as InputError
 from .information import information_gain as information_gain
 from .information import marginal_gain as marginal_gain
+from .kernel_posterior import KernelPosterior as KernelPosterior
 from .posterior import Posterior as Posterior
 from .proposal import choose as choose
 from .proposal import prepare as prepare

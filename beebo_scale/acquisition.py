@@ -127,10 +127,10 @@ class PosteriorModel(Model):
 
     @property
     def train_inputs(self) -> tuple[Tensor]:
-        """The centers, n x d, if they are inputs as callers give them."""
-        if self._posterior.warp is not None:
-            raise AttributeError("the centers of this posterior are transformed inputs")
-        return (self._posterior.centers,)
+        """The points that the posterior knows, n x d."""
+        if not len(self._posterior.points):
+            raise AttributeError("the inputs of this posterior are known in transformed form only")
+        return (self._posterior.points,)
 
     def posterior(
         self,

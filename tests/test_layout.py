@@ -24,16 +24,18 @@ ALLOWED = {
     "protocols": set(),
     "linalg": {"kernels", *FOUNDATIONS},
     "kernels": {"protocols", "screening"},
-    "posterior": {"kernels", "linalg", "protocols"},
+    "posterior": {"protocols"},
+    "kernel_posterior": {"kernels", "linalg", "posterior", "protocols"},
     "information": {"posterior", *FOUNDATIONS},
     "bounds": {"information", "posterior", *FOUNDATIONS},
-    "energy": {"information", "posterior", *FOUNDATIONS},
+    "energy": {"information", "posterior", "protocols", *FOUNDATIONS},
     "screening": {"errors", "specs"},
-    "surrogates": {"information", "kernels", "linalg", "posterior", "screening", *FOUNDATIONS},
+    "surrogates": {"information", "kernel_posterior", "kernels", "linalg", "posterior", "protocols", "screening"}
+    | FOUNDATIONS,
     # Acquisition takes botorch models too.
     "acquisition": {"energy", "information", "posterior", "surrogates", *FOUNDATIONS},
     "training": {"surrogates", "screening", "posterior", *FOUNDATIONS},
-    "proposal": {"acquisition", "energy", "temperature", "information", "bounds", "posterior"}
+    "proposal": {"acquisition", "energy", "information", "bounds", "posterior", "protocols"}
     | {"surrogates", "screening", "__init__", *FOUNDATIONS},  # __init__ has the version, and imports nothing
     "campaign": {"acquisition", "energy", "proposal", "surrogates", "screening", "temperature", *FOUNDATIONS},
     "simulation": {"acquisition", "datasets", "energy", "posterior", "proposal", "screening", "surrogates"}

@@ -10,8 +10,8 @@ import torch
 from torch import Tensor
 
 from ..errors import InputError
+from ..kernel_posterior import KernelPosterior
 from ..kernels.screen import PRIORS, bound_lengthscales
-from ..posterior import Posterior
 from ..progress import track
 from ..screening import Encoder, Table
 from .approximate.gain_error import sparse_gain_error
@@ -235,13 +235,13 @@ def _inducing_points(request: _Request) -> Tensor:
     return select_inducing_points(request.gp.kernel, request.data.X, request.size.inducing_points, request.seed)
 
 
-def _sparse(request: _Request, posterior: Posterior) -> Sparse:
+def _sparse(request: _Request, posterior: KernelPosterior) -> Sparse:
     columns = request.encoder.numbers()
     error, reference = sparse_gain_error(posterior, request.gp, request.data, columns, request.seed)
     return Sparse(posterior.centers, _root(posterior), posterior.weights, error, reference)
 
 
-def _root(posterior: Posterior) -> Tensor:
+def _root(posterior: KernelPosterior) -> Tensor:
     """R as a matrix, n x r."""
     return posterior.down.expand(torch.eye(posterior.rank, dtype=posterior.dtype))
 

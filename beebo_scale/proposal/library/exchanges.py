@@ -74,7 +74,7 @@ def improve(
         ValueError: the energy does not hold at the start.
     """
     with torch.no_grad():
-        X = X.to(acqf.posterior.centers)
+        X = X.to(acqf.posterior.points)
         mean, covar = acqf.conditioned.mean_and_covar(X)  # p, p x p
         moments = _Moments(acqf, X, mean, covar, acqf.conditioned.noise(X))
         batch = start.clone().to(X.device)
@@ -222,7 +222,7 @@ def improve_batch(
 
     swapped = improve(acqf, X, torch.arange(q), allowed if library.limits else None, most)
     batch = swapped.places.cpu()
-    order, _ = greedy(acqf.conditioned, X[batch].to(acqf.posterior.centers), q, acqf.temperature, acqf.sign)
+    order, _ = greedy(acqf.conditioned, X[batch].to(acqf.posterior.points), q, acqf.temperature, acqf.sign)
     batch = batch[order]
     record = {
         "acquisition_value_before_swaps": swapped.before,
@@ -239,7 +239,7 @@ def improve_batch(
 def nested_gains(acqf: BatchedEnergyEntropy, X: Tensor) -> Tensor:
     """What each point adds to a(X) of those before it: q x d -> q. O(q^4) in all; 96 points take a moment."""
     with torch.no_grad():
-        X = X.to(acqf.posterior.centers)
+        X = X.to(acqf.posterior.points)
         mean, covar = acqf.conditioned.mean_and_covar(X)
         values = [acqf.of_moments(X[:n], mean[:n], covar[:n, :n]).reshape(()) for n in range(1, len(X) + 1)]
     return torch.stack(values).diff(prepend=mean.new_zeros(1)).cpu()

@@ -107,7 +107,7 @@ class Turbo(Learned):
         best = region.since + int((state.sign * state.values[region.since :]).argmax())
         table = state.world.table(state.points[best : best + 1], state.values[best : best + 1])
         center = space.unit(model.encoder.encode(table)).squeeze(0)  # d
-        lengthscales = posterior.kernel.lengthscales / (space.bounds[1] - space.bounds[0])
+        lengthscales = model.lengthscales / (space.bounds[1] - space.bounds[0])
         generator = torch.Generator().manual_seed(state.seed)
         X = space.own(candidates(center, sides(region.length, lengthscales), state.q, generator))
         samples = joint_samples(posterior, X, state.q, generator)
