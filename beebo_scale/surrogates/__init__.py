@@ -1,8 +1,6 @@
 """Surrogates: they build a `Posterior` from measurements; everything else only reads it."""
 
 from .botorch_models import posterior_of as posterior_of
-from .fit import KINDS as KINDS
-from .fit import Approximation as Approximation
 from .fit import fit as fit
 from .surrogate import Surrogate as Surrogate
 from .surrogate import load_surrogate as load_surrogate

@@ -21,14 +21,14 @@ from ..linalg.roots import DenseRoot
 from ..posterior import Posterior
 from ..protocols import Noise
 from .approximate.love import LoveReport
-from .data.observations import Observations
+from .data.observations import Measurements
 from .gaussian_process.gaussian_process import GaussianProcess, exact_posterior, own_noise
 
 
 class Recipe(Protocol):
     """What `Surrogate` asks of a recipe."""
 
-    def posterior(self, gp: GaussianProcess, data: Observations, noise: Noise | None) -> Posterior:
+    def posterior(self, gp: GaussianProcess, data: Measurements, noise: Noise | None) -> Posterior:
         """The posterior; `noise` None takes the process's own."""
         ...
 
@@ -51,7 +51,7 @@ class Exact:
 
     dtype: Literal["float64", "float32"] = "float64"
 
-    def posterior(self, gp: GaussianProcess, data: Observations, noise: Noise | None) -> KernelPosterior:
+    def posterior(self, gp: GaussianProcess, data: Measurements, noise: Noise | None) -> KernelPosterior:
         """See `exact_posterior`."""
         return exact_posterior(gp, data, noise, getattr(torch, self.dtype))
 
@@ -83,7 +83,7 @@ class Love:
     weights: Tensor
     report: LoveReport
 
-    def posterior(self, gp: GaussianProcess, data: Observations, noise: Noise | None) -> KernelPosterior:
+    def posterior(self, gp: GaussianProcess, data: Measurements, noise: Noise | None) -> KernelPosterior:
         """With a solver, so that the root can be adapted to a batch."""
         posterior = _assemble(gp, data, noise, data.X, self.weights, self.R)
         with torch.no_grad():
@@ -122,7 +122,7 @@ class Sparse:
     error: float | None = None
     reference: str = ""
 
-    def posterior(self, gp: GaussianProcess, data: Observations, noise: Noise | None) -> KernelPosterior:
+    def posterior(self, gp: GaussianProcess, data: Measurements, noise: Noise | None) -> KernelPosterior:
         """The model's own posterior: its C is what it is, so there is nothing to adapt."""
         return _assemble(gp, data, noise, self.Z, self.weights, self.R)
 
@@ -142,7 +142,7 @@ class Sparse:
 
 
 def _assemble(
-    gp: GaussianProcess, data: Observations, noise: Noise | None, Z: Tensor, weights: Tensor, R: Tensor
+    gp: GaussianProcess, data: Measurements, noise: Noise | None, Z: Tensor, weights: Tensor, R: Tensor
 ) -> KernelPosterior:
     """The posterior over centers Z with a dense root, its hyperparameters frozen."""
     gp = copy.deepcopy(gp).requires_grad_(False)

@@ -19,8 +19,7 @@ from ..kernels.stationary import freeze
 from ..posterior import Posterior
 from ..progress import track
 from ..screening import Encoder, Table, atomic_write, check_folder
-from .data.observations import Observations
-from .data.packed import PackedObservations
+from .data.observations import Measurements, measurements_of
 from .data.target import TargetScale
 from .data.tasks_and_batches import Design, batch_variance
 from .factors import Exact, Love, Recipe, Sparse
@@ -68,7 +67,7 @@ class Surrogate:
     scale: TargetScale
     priors: str
     gp: GaussianProcess
-    data: Observations
+    data: Measurements
     report: FitReport
     recipe: Recipe = field(default_factory=Exact)
     log_variance: LogVariance | None = None
@@ -238,7 +237,7 @@ def surrogate_of(content: dict[str, Any]) -> Surrogate:
         scale=TargetScale(**content["scale"]),
         priors=content["priors"],
         gp=gp,
-        data=_observations_of(content["data"]),
+        data=measurements_of(content["data"]),
         report=FitReport(**content["report"]),
         recipe=RECIPES[content["kind"]](content["recipe"]),
         reason=content["reason"],
@@ -248,14 +247,10 @@ def surrogate_of(content: dict[str, Any]) -> Surrogate:
     )
 
 
-def _observations_of(content: dict[str, Any]) -> Observations:
-    return PackedObservations.from_dict(content) if "packing" in content else Observations(**content)
-
-
 def log_variance_of(content: dict[str, Any] | None, encoder: Encoder, priors: str) -> LogVariance | None:
     """Inverse of `LogVariance.to_dict`."""
     if content is None:
         return None
     gp = new_gp(encoder, priors)
     gp.load_state_dict(content["hyperparameters"])
-    return LogVariance(gp, _observations_of(content["data"]), content["shift"], content["scale"])
+    return LogVariance(gp, measurements_of(content["data"]), content["shift"], content["scale"])

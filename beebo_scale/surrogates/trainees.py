@@ -1,292 +1,224 @@
-"""What is trained, by kind: SVGP by minibatches, SGPR and the exact likelihood by runs of L-BFGS on all rows at once.
+"""What is trained, by kind: SVGP by minibatches, the others by a search on some rows and runs of L-BFGS.
 
-A trainee holds the hyperparameters as a torch module and says how a step goes, what is to be done before it is judged,
-and what a `Surrogate` of it is made of.
+Training starts at a `Start`, goes on by steps of a trainee, and ends in what a `Surrogate` keeps. Two drivers take the
+same steps: the plain one behind `fit`, and Lightning's trainer (`training.module`).
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
-from dataclasses import dataclass, replace
-from typing import Any, Literal, Protocol
+from dataclasses import asdict, dataclass, replace
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from ..kernel_posterior import KernelPosterior
+from ..kernels.screen import bound_lengthscales
 from ..screening import Encoder
+from ..specs import Fitting
 from ..workers import Workers
 from .approximate.inducing import select_inducing_points
 from .approximate.love import LoveOptions, love_posterior
+from .approximate.rank import free_memory
 from .approximate.sgpr import fit_sgpr, sgpr_posterior
 from .approximate.student_t import StudentSVGP
-from .approximate.svgp import SETTLED, SVGP, WARM_STEPS, HyperAdam
-from .data.observations import Observations, draw_inputs
+from .approximate.svgp import SVGP, SvgpTrainee
+from .data.observations import Measurements, Observations, draw_inputs
 from .data.observe import without_extremes
-from .data.packed import PackedObservations
 from .data.tasks_and_batches import Design
 from .factors import Exact, Love, Recipe, Sparse
+from .gaussian_process.exact import BLOCK
 from .gaussian_process.gaussian_process import FitReport, GaussianProcess, fit_hyperparameters
 from .gaussian_process.hyperparameters import find_hyperparameters
 from .gaussian_process.learned_noise import learn_noise
 from .surrogate import new_gp
 
-SETTLING = 3  # passes over all rows, each time that a robust trainee is judged: more gain less than they cost
+POOL = 20  # rows for each inducing point, from which they are chosen
+KERNEL_COPIES = 3  # of a block of rows of k(Z, Z), alive at once
 
 
 @dataclass(frozen=True)
-class Options:
-    """Hyperparameters of training; see `SurrogateModule`."""
+class Start:
+    """Where training starts, in plain types and tensors: found once, so that all workers and relaunches agree.
 
-    priors: str
-    inducing_points: int
-    learn_inducing: bool
-    precision: str
-    lr: float
-    natural_lr: float
-    iterations: int
-    fit_rows: int
-    start_iterations: int
-    rank: int | Literal["auto"]
-    likelihood: str
-    seed: int
+    Attributes:
+        hyperparameters: found on some rows.
+        report: how they were found.
+        Z: m x d inducing points chosen with them, None where the kind has none.
+        log_variance: what known variances say about sigma^2(x), None without.
+    """
 
-    @property
-    def robust(self) -> bool:
-        """Whether outliers among the targets count little."""
-        return self.likelihood == "student-t"
-
-    @property
-    def dtype(self) -> torch.dtype:
-        """Number format of the work on a minibatch."""
-        return torch.float32 if self.precision == "float32" else torch.float64
-
-
-class Trainee(Protocol):
-    """What `SurrogateModule` asks of one."""
-
-    full_batch: bool
-
-    @property
-    def gp(self) -> GaussianProcess:
-        """Prior and noise."""
-        ...
-
-    def optimizer(self) -> torch.optim.Optimizer:
-        """Moves the hyperparameters."""
-        ...
-
-    def step(self, optimizer: Any, batch: tuple[Tensor, ...], step: int, backward: Callable[[Tensor], Any]) -> Tensor:
-        """Train on a batch; the loss per row, or minus the log likelihood per row where all rows are seen."""
-        ...
-
-    def settle(self) -> None:
-        """Called before the trainee is judged."""
-        ...
-
-    def recipe(self) -> Recipe:
-        """How its posterior is made, with tensors on the CPU."""
-        ...
-
-    def report(self, steps: int) -> FitReport:
-        """How the fit has gone so far."""
-        ...
+    hyperparameters: dict[str, Any]
+    report: dict[str, Any]
+    Z: Tensor | None
+    log_variance: dict[str, Any] | None
 
 
 def starting_point(
-    kind: str, encoder: Encoder, design: Design, data: PackedObservations, options: Options
-) -> dict[str, Any]:
-    """Where training starts, as plain types and tensors: computed once, so that all workers and relaunches agree.
-
-    Sparse kinds: hyperparameters from some rows, and inducing points chosen with them. All kinds: what known variances
-    say about sigma^2(x).
-    """
-    gp, some = new_gp(encoder, options.priors, design), subset(data, options)
-    start: dict[str, Any] = {"log_variance": None, "Z": None}
-    if kind in ("svgp", "sgpr"):
-        find_hyperparameters(gp, without_extremes(some) if options.robust else some, options.start_iterations)
-        pool = subset(data, options, max(20 * options.inducing_points, options.fit_rows)).X
-        start["Z"] = select_inducing_points(gp.kernel, pool, options.inducing_points, options.seed)
-    if data.noise is not None:
-        features = replace(some, X=some.X[:, : encoder.width])
-        noise = learn_noise(new_gp(encoder, options.priors), features, options.start_iterations)
-        start["log_variance"] = noise.to_dict()
-    return start | {"hyperparameters": gp.state_dict()}
-
-
-def subset(data: PackedObservations, options: Options, size: int | None = None) -> Observations:
-    """At most `fit_rows` (or `size`) inputs of random measurements, float64."""
-    generator = torch.Generator().manual_seed(options.seed)
-    return data.in_format(torch.float64).take(draw_inputs(data.count, size or options.fit_rows, generator))
-
-
-class SvgpTrainee(nn.Module):
-    """Minibatches: natural gradients for q(v), Adam for hyperparameters and inducing points.
+    encoder: Encoder,
+    design: Design,
+    data: Measurements,
+    fitting: Fitting,
+    warm: GaussianProcess | None = None,
+    on_step: Callable[[], object] | None = None,
+) -> Start:
+    """Search hyperparameters on some rows, and choose inducing points with them.
 
     Args:
-        gp: where it starts.
-        Z: m x d inducing points, where they start.
-        data: all training rows.
-        encoder: of their columns; inducing points that are molecules stay where they are.
-        options: of training.
+        encoder: of the features.
+        design: what a row says beside them.
+        data: the rows.
+        fitting: of a kind other than "auto".
+        warm: an earlier fit, whose hyperparameters the search starts from first.
+        on_step: called after every evaluation.
     """
-
-    full_batch = False
-
-    def __init__(
-        self, gp: GaussianProcess, Z: Tensor, data: PackedObservations, encoder: Encoder, options: Options
-    ) -> None:
-        super().__init__()
-        self.data, self.options = data.in_format(options.dtype), options
-        self.model = (StudentSVGP if options.robust else SVGP)(gp, Z, len(data), options.dtype)
-        if isinstance(self.model, StudentSVGP):
-            self.model.passes = SETTLING
-        self.model.Z.requires_grad_(options.learn_inducing and "smiles" not in encoder.kinds.values())
-        if data.noise is not None:
-            gp.likelihood.requires_grad_(False)  # sigma^2 is not used
-        self.warm = WARM_STEPS  # steps of q(v) alone
-        self.bound, self.gain = -math.inf, math.inf  # over all rows, per row since it was judged before
-
-    @property
-    def gp(self) -> GaussianProcess:
-        """Prior and noise."""
-        return self.model.gp
-
-    def optimizer(self) -> torch.optim.Optimizer:
-        """Adam, positive hyperparameters in logarithms."""
-        return _Adam(self.model, self.options.lr)
-
-    def step(self, optimizer: Any, batch: tuple[Tensor, ...], step: int, backward: Callable[[Tensor], Any]) -> Tensor:
-        """One minibatch; hyperparameters wait until q(v) knows something."""
-        rows, y, count, scatter, *known = batch
-        X = self.data.packing.unpack(rows, self.options.dtype)
-        optimizer.zero_grad()
-        loss = self.model.loss_of(Observations(X, y, known[0] if known else None, count, scatter))
-        if step >= self.warm:
-            backward(loss)
-        self.model.natural_step(max(self.options.natural_lr, 1 / (step + 1)))
-        optimizer.step()
-        return loss.detach()
-
-    def settle(self) -> None:
-        """q(v) takes its optimum for all rows: one pass over them, some where outliers count little."""
-        self.data = self.data.to(self.model.P.device)
-        before, self.bound = self.bound, self.model.collapse(self.data)
-        self.gain = (self.bound - before) / len(self.data)
-
-    def recipe(self) -> Recipe:
-        """Inducing points, root and weights."""
-        return sparse_recipe(self.model.posterior())
-
-    def report(self, steps: int) -> FitReport:
-        """Its `log_likelihood` is the bound over all rows when it was judged last."""
-        return FitReport(len(self.data), steps, self.gain < SETTLED, self.bound)
+    gp, some = new_gp(encoder, fitting.priors, design), subset(data, fitting)
+    fresh = None if warm is None else new_gp(encoder, fitting.priors, design)
+    if warm is not None:
+        gp.load_state_dict(warm.state_dict())
+    bound(gp, some, fitting)
+    if fresh is not None:
+        bound(fresh, some, fitting)
+    seen = without_extremes(some) if fitting.robust else some
+    report = find_hyperparameters(gp, seen, fitting.iterations, on_step, fresh)
+    log_variance = Z = None
+    if data.noise is not None:
+        features = replace(some, X=some.X[:, : encoder.width])
+        noise = learn_noise(new_gp(encoder, fitting.priors), features, fitting.iterations, on_step=on_step)
+        log_variance = noise.to_dict()
+    if fitting.kind in ("sgpr", "svgp"):
+        m = fitting.approximation.inducing_points
+        pool = subset(data, fitting, max(POOL * m, fitting.fit_rows)).X
+        Z = select_inducing_points(gp.kernel, pool, m, fitting.seed)
+    return Start(gp.state_dict(), asdict(report), Z, log_variance)
 
 
-class _Adam(HyperAdam):
-    """`HyperAdam` for Lightning, which always passes a closure, here one that does nothing."""
+def subset(data: Measurements, fitting: Fitting, size: int | None = None) -> Observations:
+    """At most `fit_rows` (or `size`) inputs of random measurements, float64."""
+    generator = torch.Generator().manual_seed(fitting.seed)
+    return data.in_format(torch.float64).take(draw_inputs(data.count, size or fitting.fit_rows, generator))
 
-    def step(self, closure: Any = None) -> Any:
-        """Call the closure, then take one step."""
-        if closure is not None:
-            closure()
-        return super().step()
+
+def bound(gp: GaussianProcess, some: Measurements, fitting: Fitting) -> None:
+    """Bound lengthscales from below where the priors say so, in place."""
+    if fitting.priors == "search":
+        bound_lengthscales(gp.kernel, len(some))
+
+
+def process_at(start: Start, encoder: Encoder, design: Design, data: Measurements, fitting: Fitting) -> GaussianProcess:
+    """The process with the hyperparameters of a start."""
+    gp = new_gp(encoder, fitting.priors, design)
+    if fitting.priors == "search":
+        bound(gp, subset(data, fitting), fitting)
+    gp.load_state_dict(start.hyperparameters)
+    return gp
+
+
+def svgp_at(start: Start, gp: GaussianProcess, data: Measurements, encoder: Encoder, fitting: Fitting) -> SVGP:
+    """An SVGP model with the inducing points of a start; those that are molecules stay where they are."""
+    size = fitting.approximation
+    assert start.Z is not None
+    model = (StudentSVGP if fitting.robust else SVGP)(gp, start.Z, len(data), getattr(torch, size.precision))
+    model.Z.requires_grad_(size.learn_inducing and "smiles" not in encoder.kinds.values())
+    return model
 
 
 class FullTrainee(nn.Module):
-    """All rows at once: one step is a run of L-BFGS, on some rows for the exact likelihood, on all for SGPR's bound.
+    """All rows at once: a step is a run of L-BFGS, on some rows for the exact likelihood, on all for SGPR's bound.
+
+    The first run of the exact likelihood is the search that found the start; runs after it go on from there.
 
     Args:
-        kind: "exact", "love" or "sgpr".
-        gp: where it starts.
-        Z: m x d inducing points of SGPR, None for the others.
-        data: all training rows.
+        start: of a kind other than "svgp".
+        gp: with the hyperparameters of the start.
+        data: all rows.
         encoder: of their columns.
-        options: of training.
+        fitting: how.
     """
 
     full_batch = True
     Z: Tensor | None
 
     def __init__(
-        self,
-        kind: str,
-        gp: GaussianProcess,
-        Z: Tensor | None,
-        data: PackedObservations,
-        encoder: Encoder,
-        options: Options,
+        self, start: Start, gp: GaussianProcess, data: Measurements, encoder: Encoder, fitting: Fitting
     ) -> None:
         super().__init__()
-        self.kind, self.gp, self.data, self.encoder, self.options = kind, gp, data, encoder, options
-        self.register_buffer("Z", Z)
-        self.some = subset(data, options)
-        self.last = FitReport(len(self.some), 0, False, float("nan"))
+        self.gp, self.data, self.encoder, self.fitting = gp, data, encoder, fitting
+        self.register_buffer("Z", start.Z)
+        self.last = FitReport(**start.report)
 
-    def optimizer(self) -> torch.optim.Optimizer:
+    def optimizer(self) -> Runs:
         """A run of L-BFGS, within the bounds of the hyperparameters."""
-        return Runs(self.gp, self._run)
+        return Runs(self.gp, self.run)
 
-    def _run(self) -> None:
-        device = self.gp.likelihood.noise.device
-        if self.data.rows.device != device:
-            self.data = self.data.to(device)
-            self.some = subset(self.data, self.options)
-        if self.Z is None:
-            self.last = fit_hyperparameters(self.gp, self.some, self.options.iterations)
-        else:
-            self.last = fit_sgpr(self.gp, self.Z, self.data, self.options.iterations)
+    def run(self, number: int, on_step: Callable[[], object] | None = None) -> None:
+        """Run number 0, 1, ..."""
+        device, iterations = self.gp.likelihood.noise.device, self.fitting.iterations
+        self.data = self.data.to(device)
+        if self.Z is not None:
+            self.last = fit_sgpr(self.gp, self.Z, self.data, iterations, on_step)
+        elif number > 0:
+            self.last = fit_hyperparameters(self.gp, subset(self.data, self.fitting), iterations)
         for p in self.gp.parameters():  # other workers may have rounded otherwise
             Workers.current().first(p.data)
 
-    def step(self, optimizer: Any, batch: tuple[Tensor, ...], step: int, backward: Callable[[Tensor], Any]) -> Tensor:
-        """One run."""
-        optimizer.step()
+    @property
+    def loss(self) -> Tensor:
+        """Minus the log likelihood per row, at the end of the last run."""
         return torch.tensor(-self.last.log_likelihood / self.last.rows, dtype=torch.float64)
 
-    def settle(self) -> None:
-        """Nothing: the posterior is made of the hyperparameters."""
-
     def recipe(self) -> Recipe:
-        """By kind."""
-        if self.kind == "exact":
-            return Exact()
+        """What a surrogate keeps of the posterior, by kind."""
         if self.Z is not None:
             return sparse_recipe(sgpr_posterior(self.gp, self.Z, self.data))
-        continuous = self.encoder.numbers()
-        love = LoveOptions(rank=self.options.rank, seed=self.options.seed)
-        data = self.data.take(torch.arange(len(self.data)))
-        posterior, report = love_posterior(self.gp, data, love, continuous=continuous, workers=Workers.current())
-        return Love(_root(posterior).cpu(), posterior.weights.cpu(), report)
-
-    def report(self, steps: int) -> FitReport:
-        """Of the last run."""
-        return self.last
+        size = self.fitting.approximation
+        if self.fitting.kind == "exact":
+            memory = free_memory(self.data.y.device)
+            fits = triangle(len(self.data), 8) <= memory
+            return Exact(size.factor if size.factor != "auto" else "float64" if fits else "float32")
+        love, data = LoveOptions(rank=size.rank, seed=self.fitting.seed), self.data.take(torch.arange(len(self.data)))
+        columns, workers = self.encoder.numbers(), Workers.current()
+        posterior, report = love_posterior(self.gp, data, love, continuous=columns, workers=workers)
+        return Love(root_of(posterior).cpu(), posterior.weights.cpu(), report)
 
 
 class Runs(torch.optim.Optimizer):
-    """An optimizer whose step is a whole run: Lightning counts steps of optimizers.
+    """An optimizer whose step is a whole run: Lightning counts steps of optimizers, and keeps the number of the run.
 
     Args:
-        gp: whose hyperparameters the run moves.
-        run: moves them.
+        gp: whose hyperparameters a run moves.
+        run: moves them, given the number of the run.
     """
 
-    def __init__(self, gp: GaussianProcess, run: Callable[[], object]) -> None:
-        super().__init__(gp.parameters(), {})
+    def __init__(self, gp: GaussianProcess, run: Callable[[int], object]) -> None:
+        super().__init__(gp.parameters(), {"number": 0})
         self.run = run
 
-    def step(self, closure: Any = None) -> None:  # type: ignore[override]
-        """One run; a closure is not needed."""
-        self.run()
+    def step(self, closure: Any = None) -> Any:
+        """One run; a closure, as Lightning gives one, does nothing."""
+        if closure is not None:
+            closure()
+        group = self.param_groups[0]
+        self.run(group["number"])
+        group["number"] += 1
+
+
+def triangle(n: int, itemsize: int) -> int:
+    """Bytes of the exact factor, half of n x n numbers, and of the rows of the kernel beside it."""
+    return itemsize * n**2 // 2 + 8 * KERNEL_COPIES * BLOCK * n
+
+
+def recipe_of(trainee: SvgpTrainee | FullTrainee) -> Recipe:
+    """What a surrogate keeps of the posterior as it was when the trainee settled, with tensors on the CPU."""
+    return trainee.recipe() if isinstance(trainee, FullTrainee) else sparse_recipe(trainee.settled.posterior())
 
 
 def sparse_recipe(posterior: KernelPosterior) -> Sparse:
     """What a file keeps of a posterior over inducing points."""
-    return Sparse(posterior.centers.cpu(), _root(posterior).cpu(), posterior.weights.cpu())
+    return Sparse(posterior.centers.cpu(), root_of(posterior).cpu(), posterior.weights.cpu())
 
 
-def _root(posterior: KernelPosterior) -> Tensor:
+def root_of(posterior: KernelPosterior) -> Tensor:
     """R as a matrix, n x r."""
     return posterior.down.expand(torch.eye(posterior.rank, dtype=posterior.dtype, device=posterior.device))

@@ -69,13 +69,13 @@ def valid_rows(source: Source, kinds: dict[str, str | None], measured: np.ndarra
     if not valid.any():
         raise all_invalid(source.name, faults)
     if faults:
-        make_folder(path.parent)
+        make_cache(path.parent)
         atomic_write(path, lambda temporary: temporary.write_text(listed(faults), encoding="utf-8"))
         print(told(faults, path), flush=True)
     return valid
 
 
-def make_folder(folder: Path) -> None:
+def make_cache(folder: Path) -> None:
     """Make a folder, with its parents.
 
     Raises:

@@ -6,6 +6,7 @@ exactly once for any number of workers, and a training step sees the same rows.
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -21,66 +22,70 @@ from ..screening.encoding import Encoder
 from ..screening.files.opening import open_source
 from ..screening.packing import pack
 from ..screening.table import Table, feature_frame, wanted_kinds
-from ..surrogates.data.packed import PackedObservations
+from ..specs import Columns, Fitting, make, settings_of
+from ..surrogates.approximate.svgp import minibatches
+from ..surrogates.data.observations import PackedObservations
 from ..workers import Workers
+from .settings import takes
 from .splits import TEST, VALIDATION, Split
-from .store import Screen, Store, load, prepare
+from .store import Screen, Store, encode, load
 
 EVALUATED = 2048  # rows predicted at once
 
 Rows = tuple[Tensor, ...]
 
 
+WITHOUT: dict[str, str] = {}
+TRANSFORM = [each for each in settings_of(Fitting) if each.name == "transform"]  # the target is standardised here
+TYPES = {
+    "target": str | None,
+    "features": dict[str, str | None] | list[str] | None,
+    "transform": Literal["auto", "none", "sqrt", "log", "rank", "held-out"],
+}
+
+
+@takes([*settings_of(Columns), *TRANSFORM], TYPES)
 class ScreeningDataModule(pl.LightningDataModule):
     """A measured screen, split, encoded once and dealt out in minibatches.
 
+    `predict` needs no target and takes the features of the checkpoint; held-out rows are judged as rows of a new batch.
+
     Args:
         file: CSV, TSV (also .gz, .xz), Excel or Parquet; for `predict`, the rows to predict.
-        target: measured column; rows without a value are left out. `predict` needs none.
-        features: column -> kind, or a list of columns (kinds are then inferred), or None for every other column.
-            `predict` takes those of the checkpoint.
-        id: column that names the rows.
-        noise_variance: column with the known variance of each target.
-        transform: of the target: "auto", "none" or "sqrt".
         split_by: "random", "group", "scaffold" or "column"; see `Split`.
         split_column: that holds the groups, or the words train, validation and test.
         validation: share of the rows that choose the checkpoint.
         test: share of the rows that judge it.
         batch_size: rows of a training step, those of all workers together.
         seed: of the split and of the order of the rows.
-        batch: column with the batch (plate, day) of each row, see `read_table`; held-out rows are judged as rows of a
-            new batch.
-        drop_invalid: leave out rows with a feature that cannot be read (the most frequent length of sequences is the
-            right one), and list them in the cache; otherwise the file is refused.
         cache: folder for the encoded rows; None is `cache` in the trainer's root folder.
     """
 
     def __init__(
         self,
         file: str,
-        target: str | None = None,
-        features: dict[str, str | None] | list[str] | None = None,
-        id: str | None = None,
-        noise_variance: str | None = None,
-        transform: Literal["auto", "none", "sqrt"] = "auto",
         split_by: Literal["random", "group", "scaffold", "column"] = "random",
         split_column: str | None = None,
         validation: float = 0.1,
         test: float = 0.1,
         batch_size: int = 1024,
         seed: int = 0,
-        drop_invalid: bool = False,
-        batch: str | None = None,
         cache: str | None = None,
+        **settings: Any,
     ) -> None:
         super().__init__()
-        self.file, self.id, self.batch_size, self.seed, self.cache = file, id, batch_size, seed, cache
+        known = inspect.signature(type(self)).parameters
+        for name in settings.keys() - known.keys():
+            raise InputError(f"data.{name} is not a setting; choose among {', '.join(known)}")
+        columns, transform = make(Columns, settings), make(Fitting, {"transform": settings.get("transform")}).transform
+        self.file, self.id, self.batch_size, self.seed, self.cache = file, columns.id, batch_size, seed, cache
         self._loaded = ""
-        split = Split(split_by, split_column, validation, test, seed)
         self._screen = None
-        if target is not None:
-            options = (noise_variance, transform, split, drop_invalid, batch)
-            self._screen = Screen(file, target, features, id, *options)
+        if columns.several:
+            raise InputError("data.target: a training job learns one target; several are learned by beebo_scale.fit")
+        if columns.target is not None:
+            split = Split(split_by, split_column, validation, test, seed)
+            self._screen = Screen(file, str(columns.target), columns, transform, split)
 
     @property
     def folder(self) -> Path:
@@ -98,9 +103,9 @@ class ScreeningDataModule(pl.LightningDataModule):
         if self._screen is None:
             raise InputError(f"{self.file}: name the measured column by data.target")
         module: Any = None if self.trainer is None else self.trainer.lightning_module
-        if module is None or not module.robust:
+        if module is None or not module.fitting.robust:
             return self._screen
-        if self._screen.noise_variance is not None:
+        if self._screen.columns.noise_variance is not None:
             raise InputError("model.likelihood student-t learns the noise; leave data.noise_variance out")
         return replace(self._screen, robust=True)
 
@@ -108,7 +113,7 @@ class ScreeningDataModule(pl.LightningDataModule):
         """Encode the file, on the first process of each machine."""
         assert self.trainer is not None
         if self.trainer.state.fn != "predict":
-            prepare(self.screen, self.folder)
+            encode(self.screen, self.folder)
 
     def setup(self, stage: str) -> None:
         """Map the encoded rows and merge the replicates of the training part."""
@@ -119,8 +124,8 @@ class ScreeningDataModule(pl.LightningDataModule):
             self.training: PackedObservations = self.store.training()
             self._loaded = self.screen.digest
 
-    def train_dataloader(self) -> DataLoader[Rows]:
-        """Minibatches of merged training rows, or one empty batch where the module takes all rows at once."""
+    def train_dataloader(self) -> DataLoader[Any]:
+        """Minibatches of merged training rows, or one batch, None, where the module takes all rows at once."""
         trainer = self.trainer
         assert trainer is not None
         if trainer.lightning_module.full_batch:
@@ -168,10 +173,8 @@ class ScreeningDataModule(pl.LightningDataModule):
             )
 
 
-class Minibatches(IterableDataset[Rows]):
-    """This worker's share of each minibatch: packed rows, y, count, scatter and (where known) noise.
-
-    The order depends on the seed and the epoch alone. A last, smaller minibatch is left out.
+class Minibatches(IterableDataset[PackedObservations]):
+    """This worker's share of each minibatch (`svgp.minibatches`), still packed.
 
     Args:
         data: n merged observations.
@@ -189,15 +192,11 @@ class Minibatches(IterableDataset[Rows]):
     def __len__(self) -> int:
         return len(self.data) // self.size
 
-    def __iter__(self) -> Iterator[Rows]:
-        generator = torch.Generator().manual_seed((self.seed << 20) + self.epoch())
-        order = torch.randperm(len(self.data), generator=generator)
-        share, data = self.size // self.workers.size, self.data
-        for start in range(0, len(self) * self.size, self.size):
-            first = start + self.workers.rank * share
-            rows = order[first : first + share]
-            known = () if data.noise is None else (data.noise[rows],)
-            yield data.rows[rows], data.y[rows], data.count[rows], data.scatter[rows], *known
+    def __iter__(self) -> Iterator[PackedObservations]:
+        share = self.size // self.workers.size
+        first = self.workers.rank * share
+        for rows in minibatches(len(self.data), self.size, self.seed, self.epoch()):
+            yield self.data.packed(rows[first : first + share])
 
 
 class Judged(IterableDataset[Rows]):
@@ -251,14 +250,14 @@ class FileRows(IterableDataset[tuple[int, Tensor]]):
             raise InputError(f"{self.file} has a header but no rows; there is nothing to predict")
 
 
-class _Once(IterableDataset[Rows]):
-    """One empty batch."""
+class _Once(IterableDataset[None]):
+    """One batch that says nothing."""
 
     def __len__(self) -> int:
         return 1
 
-    def __iter__(self) -> Iterator[Rows]:
-        yield ()
+    def __iter__(self) -> Iterator[None]:
+        yield None
 
 
 def _loader(dataset: Any) -> DataLoader[Any]:

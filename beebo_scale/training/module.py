@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import copy
-import math
-from dataclasses import fields
+import inspect
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, Literal
@@ -12,71 +11,54 @@ from typing import Any, Literal
 import lightning.pytorch as pl
 import torch
 from torch import Tensor
-from torch.optim.lr_scheduler import LambdaLR
 
 from ..errors import InputError
 from ..posterior import Posterior
 from ..screening import Encoder, atomic_write
 from ..screening.packing import Packing
-from ..surrogates.approximate.svgp import WARM_STEPS
-from ..surrogates.fit import check_likelihood
+from ..specs import Fitting, make, settings_of
+from ..specs.setting import plain
+from ..surrogates.data.observations import PackedObservations
 from ..surrogates.predictive import PREDICTIVE
-from ..surrogates.surrogate import FILE_FORMAT, FILE_KEY, Surrogate, log_variance_of, new_gp, surrogate_of
-from ..surrogates.trainees import FullTrainee, Options, SvgpTrainee, starting_point
+from ..surrogates.surrogate import FILE_FORMAT, FILE_KEY, Surrogate, log_variance_of, surrogate_of
+from ..surrogates.trainees import FullTrainee, Start, SvgpTrainee, process_at, recipe_of, starting_point, svgp_at
 from .data import ScreeningDataModule
 from .metrics import Metrics
+from .settings import takes
 from .store import DATA_KEY, Store
 
+START = 2  # format of the files of starting points
+SETTLING = 3  # passes over all rows, each time that a robust fit is judged: more gain less than they cost
 FITTED = ("kind", "priors", "inducing_points", "likelihood")  # settings in which a fit that goes on must agree
 JUDGED = ("likelihood",)  # with the checkpoint, and one that is judged
 
 
+WITHOUT = {
+    "transform": "the data module standardises the target: data.transform",
+    "epochs": "the trainer counts them: trainer.max_epochs",
+}
+TYPES = {"kind": Literal["exact", "love", "sgpr", "svgp"], "rank": int | Literal["auto"]}  # a job names its kind
+
+
+@takes((each for each in settings_of(Fitting) if each.name not in WITHOUT), TYPES)
 class SurrogateModule(pl.LightningModule):
-    """A surrogate in training.
+    """A surrogate in training: "svgp" by minibatches; "sgpr", "exact" and "love" by runs of L-BFGS, one an epoch.
 
     Args:
-        kind: "svgp" trains by minibatches; "sgpr", "exact" and "love" by runs of L-BFGS, one an epoch. "exact" and
-            "love" fit hyperparameters to at most `fit_rows` rows, the posterior always uses all.
-        priors: of the hyperparameters, "botorch" or "paper".
-        inducing_points: of the sparse kinds, at most.
-        learn_inducing: move the inducing points of SVGP too (never those that are molecules).
-        precision: number format of the work on a minibatch of SVGP, "float64" or "float32".
-        lr: step size of Adam (SVGP), falling to zero along a cosine.
-        natural_lr: length of the natural-gradient steps (SVGP), in (0, 1].
-        iterations: L-BFGS iterations in an epoch (the other kinds).
-        fit_rows: rows that the exact likelihood sees.
-        start_iterations: L-BFGS iterations on those rows from which the sparse kinds start.
-        rank: of LOVE's root, a number or "auto".
-        likelihood: "gaussian", or "student-t" (SVGP): outliers among the targets count little, see `fit`.
-        seed: of all that is drawn.
+        kind: of the surrogate, "svgp" where none is named.
     """
 
-    def __init__(
-        self,
-        kind: Literal["exact", "love", "sgpr", "svgp"] = "svgp",
-        priors: Literal["botorch", "paper"] = "botorch",
-        inducing_points: int = 512,
-        learn_inducing: bool = True,
-        precision: Literal["float32", "float64"] = "float64",
-        lr: float = 0.03,
-        natural_lr: float = 0.1,
-        iterations: int = 20,
-        fit_rows: int = 3000,
-        start_iterations: int = 100,
-        rank: int | Literal["auto"] = "auto",
-        likelihood: Literal["gaussian", "student-t"] = "gaussian",
-        seed: int = 0,
-    ) -> None:
+    def __init__(self, **settings: Any) -> None:
         super().__init__()
-        self.save_hyperparameters()
-        check_likelihood(likelihood, kind, noise_known=False)
-        if not 0 < natural_lr <= 1:
-            raise InputError(f"model.natural_lr = {natural_lr:g}: give a length above 0, at most 1")
-        for name in ("inducing_points", "iterations", "fit_rows"):
-            if self.hparams[name] < 1:
-                raise InputError(f"model.{name} = {self.hparams[name]}: give a number above 0")
+        known = inspect.signature(type(self)).parameters
+        for name in settings.keys() - known.keys():
+            raise InputError(f"model.{name} is not a setting; choose among {', '.join(known)}")
+        self.fitting = make(Fitting, {"kind": "svgp"} | settings)
+        if self.fitting.kind == "auto":
+            raise InputError("model.kind auto: a training job names its kind; choose exact, love, sgpr or svgp")
+        kept = plain(self.fitting)
+        self.save_hyperparameters({name: kept[name] for name in known})
         self.automatic_optimization = False
-        self.options = Options(**{field.name: self.hparams[field.name] for field in fields(Options)})
         self.metrics = Metrics()
         self._losses: list[Tensor] = []
         self._surrogate: Surrogate | None = None
@@ -87,12 +69,7 @@ class SurrogateModule(pl.LightningModule):
     @property
     def full_batch(self) -> bool:
         """Whether an epoch is one step on all rows."""
-        return self.hparams["kind"] != "svgp"
-
-    @property
-    def robust(self) -> bool:
-        """Whether outliers among the targets count little."""
-        return self.options.robust
+        return self.fitting.kind != "svgp"
 
     @property
     def data(self) -> ScreeningDataModule:
@@ -111,33 +88,31 @@ class SurrogateModule(pl.LightningModule):
         if self.trainer.state.fn != "fit":
             return
         self.data.setup("fit")
-        path = self._start_path()
+        path, store = self._start_path(), self._store
         if not path.exists():
-            start = starting_point(
-                self.hparams["kind"], self._store.encoder, self._store.design, self.data.training, self.options
-            )
-            atomic_write(path, lambda temporary: torch.save(start, temporary))
+            start = starting_point(store.encoder, store.design, self.data.training, self.fitting)
+            atomic_write(path, lambda temporary: torch.save(vars(start), temporary))
 
     def setup(self, stage: str) -> None:
         """Build what is trained, the same on all processes, before the strategy wraps it."""
         if stage != "fit":
             return
-        self.start = torch.load(self._start_path(), weights_only=True)
-        store, data = self._store, self.data.training
-        gp = new_gp(store.encoder, self.options.priors, store.design)
-        gp.load_state_dict(self.start["hyperparameters"])
-        if self.hparams["kind"] == "svgp":
-            self.trainee: Any = SvgpTrainee(gp, self.start["Z"], data, store.encoder, self.options)
+        self.start = Start(**torch.load(self._start_path(), weights_only=True))
+        store, data, how = self._store, self.data.training, self.fitting
+        gp = process_at(self.start, store.encoder, store.design, data, how)
+        if self.full_batch:
+            self.trainee: Any = FullTrainee(self.start, gp, data, store.encoder, how)
         else:
-            self.trainee = FullTrainee(self.hparams["kind"], gp, self.start["Z"], data, store.encoder, self.options)
+            model, size = svgp_at(self.start, gp, data, store.encoder, how), how.approximation
+            self.trainee = SvgpTrainee(model, data, size.lr, size.natural_lr)
 
     @property
     def _store(self) -> Store:
         return self.data.store
 
     def _start_path(self) -> Path:
-        names = ("kind", "priors", "inducing_points", "fit_rows", "start_iterations", "likelihood", "seed")
-        text = repr([self._store.identity, *(self.hparams[name] for name in names)])
+        names = ("kind", "priors", "inducing_points", "fit_rows", "iterations", "likelihood", "seed")
+        text = repr([START, self._store.identity, *(self.hparams[name] for name in names)])
         return self.data.folder / f"start-{sha256(text.encode()).hexdigest()[:16]}.pt"
 
     # --- training ----------------------------------------------------------------------------------------
@@ -146,17 +121,22 @@ class SurrogateModule(pl.LightningModule):
         """The trainee's optimizer; Adam's step size falls along a cosine over the whole fit."""
         if self.full_batch:
             return self.trainee.optimizer()
-        steps = max(1, int(self.trainer.estimated_stepping_batches))
-        self.trainee.warm = min(WARM_STEPS, steps // 2)
-        optimizer = self.trainee.optimizer()
-        return [optimizer], [LambdaLR(optimizer, lambda step: 0.5 * (1 + math.cos(math.pi * min(step / steps, 1))))]
+        optimizer, schedule = self.trainee.optimizers(
+            int(self.trainer.estimated_stepping_batches), int(self.trainer.num_training_batches)
+        )
+        return [optimizer], [schedule]
 
-    def training_step(self, batch: tuple[Tensor, ...], index: int) -> None:
-        """One step of the trainee."""
-        loss = self.trainee.step(self.optimizers(), batch, self.global_step, self.manual_backward)
-        schedule = self.lr_schedulers()
-        if schedule is not None:
-            schedule.step()  # type: ignore[union-attr]
+    def training_step(self, batch: PackedObservations | None, index: int) -> None:
+        """One step of the trainee: a minibatch, or a run on all rows."""
+        optimizer: Any = self.optimizers()
+        if batch is None:
+            optimizer.step()
+            loss = self.trainee.loss
+        else:
+            rows = batch.in_format(self.trainee.model.dtype).unpacked()
+            loss = self.trainee.step(optimizer, rows, self.global_step, self.manual_backward)
+            schedule: Any = self.lr_schedulers()
+            schedule.step()
         self._forget()
         self._losses.append(loss)
         if self.full_batch and self.trainee.last.converged:
@@ -186,22 +166,21 @@ class SurrogateModule(pl.LightningModule):
         return self._surrogate
 
     def _build(self) -> Surrogate:
-        store, start = self._store, self.start
-        encoder, priors = store.encoder, self.options.priors
+        store, how, trainee = self._store, self.fitting, self.trainee
         return Surrogate(
-            kind=self.hparams["kind"],
+            kind=how.kind,
             target=store.target,
-            encoder=encoder,
+            encoder=store.encoder,
             scale=store.scale,
-            priors=priors,
-            gp=copy.deepcopy(self.trainee.gp).cpu().requires_grad_(True),
+            priors=how.priors,
+            gp=copy.deepcopy(trainee.gp).cpu().requires_grad_(True),
             data=self.data.training,
-            report=self.trainee.report(self.global_step),
-            recipe=self.trainee.recipe(),
-            log_variance=log_variance_of(start["log_variance"], encoder, priors),
+            report=trainee.last if self.full_batch else trainee.report(self.global_step),
+            recipe=recipe_of(trainee),
+            log_variance=log_variance_of(self.start.log_variance, store.encoder, how.priors),
             reason="asked for",
             design=store.design,
-            likelihood=self.options.likelihood,
+            likelihood=how.likelihood,
         )
 
     def _posterior_here(self) -> Posterior:
@@ -214,7 +193,8 @@ class SurrogateModule(pl.LightningModule):
     def on_validation_start(self) -> None:
         """During a fit, the trainee settles first."""
         if hasattr(self, "trainee"):
-            self.trainee.settle()
+            if not self.full_batch:
+                self.trainee.settle(SETTLING)
             self._forget()
 
     def validation_step(self, batch: tuple[Tensor, ...], index: int) -> None:
@@ -292,7 +272,7 @@ class SurrogateModule(pl.LightningModule):
         )
 
     def _check_same_settings(self, given: dict[str, Any], names: tuple[str, ...]) -> None:
-        given = {"likelihood": "gaussian"} | given  # older checkpoints know no other
+        given = {"likelihood": "gaussian"} | given  # the only one of earlier versions
         for name in names:
             if given[name] != self.hparams[name]:
                 raise InputError(

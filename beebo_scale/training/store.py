@@ -10,12 +10,13 @@ import functools
 import json
 import os
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import torch
 from torch import Tensor
 
@@ -27,14 +28,18 @@ from ..screening.files.opening import Source, open_source, split_sheet
 from ..screening.fingerprints import scaffolds
 from ..screening.packing import Packing, pack
 from ..screening.table import batch_labels, feature_frame, noise_of, target_of, wanted_kinds
+from ..specs import Columns
+from ..specs.fitting import HELD_OUT
+from ..surrogates.data.choose_transform import choose_transform
+from ..surrogates.data.observations import PackedObservations, merge_packed
 from ..surrogates.data.observe import batch_codes, target_scale
-from ..surrogates.data.packed import PackedObservations, merge_packed
-from ..surrogates.data.target import TargetScale
+from ..surrogates.data.target import TargetScale, check_transform
 from ..surrogates.data.tasks_and_batches import Design
-from .columns import decided, make_folder, valid_rows
+from .columns import decided, make_cache, valid_rows
 from .splits import TRAIN, Split, given_parts, grouped_parts, random_parts
 
-FORMAT = 2  # 1 knew no batches
+FORMAT = 3  # 1 knew no batches, 2 had the columns one by one
+CHOOSING = 3000  # training rows that choose a transform
 DATA_KEY = "beebo_scale_data"  # where a checkpoint keeps the identity of the rows that it was trained on
 
 
@@ -45,26 +50,18 @@ class Screen:
     Attributes:
         file: CSV, TSV (also .gz, .xz) or Parquet.
         target: column to learn.
-        features: column -> kind (None: inferred), names, or None for every other column.
-        id: column that names the rows.
-        noise_variance: column with the known variance of each target.
-        transform: of the target, see `TargetScale`.
+        columns: what all columns are; rows that are left out are listed beside the encoded ones.
+        transform: of the target, see `TargetScale`, or "held-out".
         split: of the rows.
-        drop_invalid: leave out rows with a feature that cannot be read, and list them beside the encoded rows.
-        batch: column with the batch of each row, see `read_table`.
         robust: for a fit in which outliers count little: the scale of the target is one by medians, and no replicates
             are merged.
     """
 
     file: str
     target: str
-    features: dict[str, str | None] | list[str] | None
-    id: str | None
-    noise_variance: str | None
+    columns: Columns
     transform: str
     split: Split
-    drop_invalid: bool = False
-    batch: str | None = None
     robust: bool = False
 
     @property
@@ -132,7 +129,7 @@ class Store:
         return merge_packed(packed, packing, y, noise)
 
 
-def prepare(screen: Screen, folder: Path) -> None:
+def encode(screen: Screen, folder: Path) -> None:
     """Encode the screen into the folder unless that was done before.
 
     Raises:
@@ -143,19 +140,28 @@ def prepare(screen: Screen, folder: Path) -> None:
     if meta.exists() and packed.exists():
         return
     source = open_source(screen.file)
-    roles = {"target": screen.target, "id": screen.id, "noise variance": screen.noise_variance, "batch": screen.batch}
+    columns = screen.columns
+    roles = {
+        "target": screen.target,
+        "id": columns.id,
+        "noise variance": columns.noise_variance,
+        "batch": columns.batch,
+    }
     if screen.split.by in ("group", "column"):
         roles["split"] = screen.split.column
     used = {role: source.require(name, role) for role, name in roles.items() if name is not None}
     wanted = wanted_kinds(source, _features(screen, source, used), used)
     y, noise, measured = _measured(source, screen)
-    wanted = decided(source, wanted, used, measured, named=screen.features is not None)
-    if screen.drop_invalid:
+    wanted = decided(source, wanted, used, measured, named=screen.columns.features is not None)
+    if screen.columns.drop_invalid:
         valid = valid_rows(source, wanted, measured, meta.with_suffix(".dropped.csv"))
         y, noise, measured = y[valid], None if noise is None else noise[valid], measured[valid]
     part = _parts(screen.split, source, wanted, measured)
     labels = _batches(screen, source, measured)
     batch, levels = batch_codes(labels)
+    if screen.transform == HELD_OUT:
+        transform = _chosen(screen, source, wanted, measured, y, part, noise is not None)
+        screen = replace(screen, transform=transform)
     scale = _scale(screen, y, part, noise is not None)
     encoder, sha = _learn(source, wanted, measured, part), sha256()
 
@@ -166,7 +172,7 @@ def prepare(screen: Screen, folder: Path) -> None:
                 sha.update(data)
                 file.write(data)
 
-    make_folder(folder)
+    make_cache(folder)
     atomic_write(packed, write)
     sha.update(b"" if labels is None else json.dumps(labels.tolist()).encode())
     sha.update(part.tobytes() + y.tobytes() + json.dumps([encoder.to_dict(), scale.to_dict()]).encode())
@@ -179,7 +185,7 @@ def prepare(screen: Screen, folder: Path) -> None:
         "noise": None if noise is None else scale.standardise_variance(torch.tensor(noise)),
         "part": torch.from_numpy(part),
         "identity": sha.hexdigest()[:16],
-        "design": Design(encoder.width, batch=screen.batch, levels=levels).to_dict(),
+        "design": Design(encoder.width, batch=screen.columns.batch, levels=levels).to_dict(),
         "batch": batch,
         "robust": screen.robust,
     }
@@ -187,7 +193,7 @@ def prepare(screen: Screen, folder: Path) -> None:
 
 
 def load(screen: Screen, folder: Path) -> Store:
-    """Map what `prepare` wrote."""
+    """Map what `encode` wrote."""
     return _load(*_paths(screen, folder))
 
 
@@ -215,8 +221,8 @@ def _paths(screen: Screen, folder: Path) -> tuple[Path, Path]:
 
 def _features(screen: Screen, source: Source, used: dict[str, str]) -> Any:
     """The features asked for; where none are named, every column without another use, nor the split's."""
-    if screen.features is not None:
-        return screen.features
+    if screen.columns.features is not None:
+        return screen.columns.features
     taken = {*used.values(), screen.split.column}
     return [column for column in source.columns if column not in taken]
 
@@ -226,14 +232,39 @@ def _scale(screen: Screen, y: np.ndarray, part: np.ndarray, noise_known: bool) -
     transform = screen.transform
     if transform == "auto" and (rest < 0).any():
         transform = "none"  # a root could not be drawn of the held-out rows
-    elif transform == "sqrt":
-        TargetScale.of(torch.tensor(y), transform, noise_known)  # refuses what is negative in any part
+    check_transform(torch.tensor(y), transform, noise_known)  # of any part
     if (own == own[0]).all():
         raise InputError(
             f"{screen.file}: column {screen.target!r} is {own[0]:g} in every training row, so there is nothing to "
             "learn; split otherwise"
         )
     return target_scale(torch.tensor(own), transform, noise_known, screen.robust)
+
+
+def _chosen(
+    screen: Screen,
+    source: Source,
+    wanted: dict[str, str | None],
+    measured: np.ndarray,
+    y: np.ndarray,
+    part: np.ndarray,
+    noise_known: bool,
+) -> str:
+    """The transform that predicts some of the training rows best from others; said."""
+    if noise_known:
+        return "none"
+    own = np.flatnonzero(part == TRAIN)
+    some = np.sort(np.random.default_rng(screen.split.seed).permutation(own)[:CHOOSING])
+    pieces = [table for table, _, _ in _pieces(source, wanted, measured[some])]
+    frame = pd.concat([table.frame for table in pieces], ignore_index=True)
+    table = Table(frame, pieces[0].kinds, None, source.name, target=screen.target, y=y[some])
+    transform = choose_transform(table, seed=screen.split.seed)
+    try:
+        check_transform(torch.tensor(y), transform)
+    except InputError:
+        transform = "none"  # a held-out row cannot have it
+    print(f"{source.name}: transform {transform!r} of {screen.target!r}, chosen on held-out training rows", flush=True)
+    return transform
 
 
 def _parts(split: Split, source: Source, wanted: dict[str, str | None], measured: np.ndarray) -> np.ndarray:
@@ -256,22 +287,22 @@ def _parts(split: Split, source: Source, wanted: dict[str, str | None], measured
 
 def _measured(source: Source, screen: Screen) -> tuple[np.ndarray, np.ndarray | None, np.ndarray]:
     """Targets and known variances of the measured rows, and their places (0-based) in the file."""
-    names = [name for name in (screen.target, screen.noise_variance) if name is not None]
+    names = [name for name in (screen.target, screen.columns.noise_variance) if name is not None]
     cells = source.load(names)
     y = target_of(source.name, cells[screen.target], screen.target)
     measured = np.flatnonzero(~np.isnan(y))
-    if screen.noise_variance is None:
+    if screen.columns.noise_variance is None:
         return y[measured], None, measured
-    place = Place(source.name, screen.noise_variance, measured + 1)
-    return y[measured], noise_of(cells[screen.noise_variance].iloc[measured], place), measured
+    place = Place(source.name, screen.columns.noise_variance, measured + 1)
+    return y[measured], noise_of(cells[screen.columns.noise_variance].iloc[measured], place), measured
 
 
 def _batches(screen: Screen, source: Source, measured: np.ndarray) -> np.ndarray | None:
     """Batch of each measured row as text, None without."""
-    if screen.batch is None:
+    if screen.columns.batch is None:
         return None
-    cells = source.load([screen.batch])[screen.batch].iloc[measured].reset_index(drop=True)
-    return batch_labels(cells, Place(source.name, screen.batch, measured + 1))
+    cells = source.load([screen.columns.batch])[screen.columns.batch].iloc[measured].reset_index(drop=True)
+    return batch_labels(cells, Place(source.name, screen.columns.batch, measured + 1))
 
 
 def _pieces(

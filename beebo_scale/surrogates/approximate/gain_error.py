@@ -13,7 +13,7 @@ from torch import Tensor
 from ...kernel_posterior import over_centers
 from ...kernels.stationary import gram
 from ...posterior import Posterior
-from ..data.observations import Observations
+from ..data.observations import Measurements
 from ..gaussian_process.gaussian_process import GaussianProcess, exact_posterior
 from .rank import Probes, excess
 
@@ -24,7 +24,7 @@ CHUNK = 8192  # rows compared with the probes at once
 def sparse_gain_error(
     posterior: Posterior,
     gp: GaussianProcess,
-    data: Observations,
+    data: Measurements,
     continuous: list[int],
     seed: int = 0,
     rows: int = ROWS,
@@ -50,7 +50,7 @@ def sparse_gain_error(
     return excess(posterior, exact_posterior(gp, near, posterior.noise), probes), reference
 
 
-def nearest_rows(kernel: Kernel, data: Observations, P: Tensor, rows: int) -> Tensor:
+def nearest_rows(kernel: Kernel, data: Measurements, P: Tensor, rows: int) -> Tensor:
     """The rows with the largest covariance with each of p points (p x d), the same number for each; at most `rows`."""
     each = max(1, rows // len(P))
     best, index = P.new_empty(len(P), 0), torch.empty(len(P), 0, dtype=torch.long, device=P.device)

@@ -33,7 +33,7 @@ from ...linalg.kernel_matrix import KernelMatrix
 from ...linalg.roots import DenseRoot
 from ...protocols import Noise
 from ...workers import Workers
-from ..data.observations import Observations
+from ..data.observations import Measurements
 from ..gaussian_process.gaussian_process import GaussianProcess, own_noise
 from .rank import Probes, affordable_rank, excess, free_memory
 
@@ -100,7 +100,7 @@ class LoveReport:
 
 def love_posterior(
     gp: GaussianProcess,
-    data: Observations,
+    data: Measurements,
     options: LoveOptions | None = None,
     noise: Noise | None = None,
     continuous: Sequence[int] = (),

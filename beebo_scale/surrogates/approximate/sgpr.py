@@ -25,7 +25,7 @@ from torch import Tensor
 from ...kernel_posterior import KernelPosterior
 from ...protocols import Noise
 from ...workers import Workers
-from ..data.observations import Observations
+from ..data.observations import Measurements
 from ..gaussian_process.gaussian_process import FitReport, GaussianProcess, own_noise
 from ..gaussian_process.minimise import minimise
 from .inducing import JITTER, Moments, factor_gradient, inducing_posterior, moments, prior_factor
@@ -34,7 +34,7 @@ CHUNK = 4096  # rows whose features are held at once, and the unit of work of a 
 
 
 def sgpr_bound(
-    gp: GaussianProcess, Z: Tensor, data: Observations, jitter: float = JITTER, chunk: int = CHUNK
+    gp: GaussianProcess, Z: Tensor, data: Measurements, jitter: float = JITTER, chunk: int = CHUNK
 ) -> Tensor:
     """The collapsed bound on the log marginal likelihood, differentiable in the hyperparameters and in Z.
 
@@ -74,7 +74,7 @@ def sgpr_bound(
 def fit_sgpr(
     gp: GaussianProcess,
     Z: Tensor,
-    data: Observations,
+    data: Measurements,
     maxiter: int = 100,
     on_step: Callable[[], object] | None = None,
     jitter: float = JITTER,
@@ -112,7 +112,7 @@ def fit_sgpr(
 def sgpr_posterior(
     gp: GaussianProcess,
     Z: Tensor,
-    data: Observations,
+    data: Measurements,
     noise: Noise | None = None,
     jitter: float = JITTER,
     chunk: int = CHUNK,
@@ -135,7 +135,7 @@ def sgpr_posterior(
     return inducing_posterior(gp, Z, L, sums.P, sums.b, own_noise(gp, data) if noise is None else noise)
 
 
-def all_moments(gp: GaussianProcess, Z: Tensor, L: Tensor, data: Observations, chunk: int = CHUNK) -> Moments:
+def all_moments(gp: GaussianProcess, Z: Tensor, L: Tensor, data: Measurements, chunk: int = CHUNK) -> Moments:
     """`moments` of all rows, shared among the workers; no gradient."""
     m = len(Z)
 
@@ -183,7 +183,7 @@ def collapse(sums: Moments) -> tuple[Tensor, Tensor, Tensor]:
 def _slopes(
     gp: GaussianProcess,
     at: tuple[Tensor, Tensor],
-    data: Observations,
+    data: Measurements,
     inputs: list[Tensor],
     outputs: tuple[Tensor, Tensor],
     chunk: int,

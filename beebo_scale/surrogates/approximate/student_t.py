@@ -24,10 +24,10 @@ import torch
 from torch import Tensor
 
 from ...kernels.stationary import live_gram
-from ..data.observations import Observations
+from ..data.observations import Measurements, Observations
 from .inducing import prior_factor
 from .sgpr import add_over_chunks
-from .svgp import SVGP, cast
+from .svgp import SVGP
 
 DEGREES = 4.0  # nu: a measurement has a variance, and one of twenty s counts almost nothing
 _RULE = np.polynomial.hermite_e.hermegauss(24)
@@ -56,7 +56,7 @@ class StudentSVGP(SVGP):
 
     def elbo(self, rows: Observations) -> Tensor:
         """The ELBO estimated from a minibatch; see `SVGP.elbo`."""
-        rows = cast(rows, self.dtype)
+        rows = rows.in_format(self.dtype)
         scale = self.num_data / len(rows)
         with torch.no_grad():
             v, S, divergence = self.moments_of_q()
@@ -90,7 +90,7 @@ class StudentSVGP(SVGP):
         p = (-2 * dv).clamp_min(0.0)
         return ((A * p) @ A.mT).double(), (A @ (p * (v.to(A) @ A) + dm)).double()
 
-    def collapse(self, data: Observations) -> float:
+    def collapse(self, data: Measurements) -> float:
         """Natural-gradient steps on all rows until the bound is still; the bound there."""
         bound = -math.inf
         with torch.no_grad():
@@ -102,13 +102,13 @@ class StudentSVGP(SVGP):
                 self.b.lerp_(b, PASS_LENGTH)
         return bound
 
-    def _pass(self, data: Observations) -> tuple[float, Tensor, Tensor]:
+    def _pass(self, data: Measurements) -> tuple[float, Tensor, Tensor]:
         """The bound of all rows, and the sites there; shared among the workers."""
         v, S, divergence = self.moments_of_q()
         m = len(v)
 
         def part(chunk: Tensor) -> Tensor:
-            rows = cast(data.take(chunk), torch.float64)
+            rows = data.take(chunk).in_format(torch.float64)
             A = self._features(rows.X)
             value, slopes = self._expected(rows, A, v, S)
             P, b = self._sites(A, v, *slopes)

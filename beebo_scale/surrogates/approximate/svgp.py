@@ -16,18 +16,21 @@ is m x m is float64; the work on a minibatch is in the model's number format.
 
 from __future__ import annotations
 
+import copy
+import math
+from collections import deque
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.optim.lr_scheduler import CosineAnnealingLR
+from torch.optim.lr_scheduler import LambdaLR
 
 from ...errors import InputError
 from ...kernel_posterior import KernelPosterior
 from ...protocols import Noise
 from ...workers import Workers
-from ..data.observations import Observations
+from ..data.observations import Measurements, Observations
 from ..gaussian_process.gaussian_process import FitReport, GaussianProcess
 from ..gaussian_process.noise import ConstantNoise, TaskNoise
 from .inducing import FLOAT32_JITTER, JITTER, Moments, inducing_posterior, moments, prior_factor
@@ -52,6 +55,7 @@ class SVGP(nn.Module):
 
     P: Tensor
     b: Tensor
+    passes = 1  # of `collapse`
 
     def __init__(
         self,
@@ -102,7 +106,7 @@ class SVGP(nn.Module):
         Returns:
             A scalar, differentiable in the hyperparameters and Z at fixed q(v).
         """
-        rows = cast(rows, self.dtype)
+        rows = rows.in_format(self.dtype)
         scale = self.num_data / len(rows)
         L = prior_factor(self.gp.kernel, self.Z, self.jitter)
         sums = moments(self.gp, self.Z, L, rows)
@@ -140,7 +144,7 @@ class SVGP(nn.Module):
             value.lerp_(workers.gather(target.unsqueeze(0), workers.size).mean(0), lr)
         self._target = None
 
-    def collapse(self, data: Observations) -> float:
+    def collapse(self, data: Measurements) -> float:
         """Set q(v) to its optimum for all rows in one pass, and return the bound there, that of SGPR."""
         with torch.no_grad():
             L = prior_factor(self.gp.kernel, self.Z, self.jitter)
@@ -183,13 +187,9 @@ class HyperAdam(torch.optim.Adam):
         super().__init__([{"params": group} for group in (plain, positive) if group], lr=lr)
 
     def step(self, closure: Any = None) -> Any:
-        """One step; no closure, since parameters are logarithms while it lasts.
-
-        Raises:
-            ValueError: a closure was given.
-        """
+        """One step; a closure, as Lightning gives one, is called before parameters become logarithms."""
         if closure is not None:
-            raise ValueError("HyperAdam takes no closure")
+            closure()
         moving = [p for group in self.param_groups for p in group["params"] if p in self.bounds and p.grad is not None]
         with torch.no_grad():
             for p in moving:
@@ -200,75 +200,118 @@ class HyperAdam(torch.optim.Adam):
                 p.exp_().clamp_(*self.bounds[p])
 
 
+class SvgpTrainee(nn.Module):
+    """A model in training, by whatever loop: natural gradients for q(v), Adam for hyperparameters and inducing points.
+
+    Args:
+        model: where it starts.
+        data: all n observations.
+        lr: of `HyperAdam`.
+        natural_lr: of q(v).
+    """
+
+    full_batch = False
+
+    def __init__(self, model: SVGP, data: Measurements, lr: float = 0.03, natural_lr: float = 0.1) -> None:
+        super().__init__()
+        self.model, self.lr, self.natural_lr = model, lr, natural_lr
+        self.data = data.in_format(model.dtype)
+        if data.noise is not None:
+            model.gp.likelihood.requires_grad_(False)  # sigma^2 is not used: its prior alone would carry it away
+        self.warm, self.bound = WARM_STEPS, -math.inf
+        self._settled = (model,)  # in a tuple: no part of the state that training goes on from
+        self.losses: deque[float] = deque(maxlen=0)
+
+    @property
+    def gp(self) -> GaussianProcess:
+        """Prior and noise."""
+        return self.model.gp
+
+    @property
+    def settled(self) -> SVGP:
+        """The model as it was when it was last to be judged."""
+        return self._settled[0]
+
+    def optimizers(self, steps: int, each: int) -> tuple[HyperAdam, LambdaLR]:
+        """Adam, its step size falling to zero along a cosine over so many steps, `each` of them in an epoch."""
+        self.warm, self.losses = min(WARM_STEPS, steps // 2), deque(maxlen=2 * each)
+        adam = HyperAdam(self.model, self.lr)
+        return adam, LambdaLR(adam, lambda step: 0.5 * (1 + math.cos(math.pi * min(step / max(1, steps), 1))))
+
+    def step(self, optimizer: Any, rows: Observations, step: int, backward: Callable[[Tensor], object]) -> Tensor:
+        """One minibatch, its loss per row; hyperparameters wait until q(v) knows something."""
+        optimizer.zero_grad()
+        loss = self.model.loss_of(rows)
+        self.losses.append(float(loss.detach()))
+        if step >= self.warm:
+            backward(loss)
+        self.model.natural_step(max(self.natural_lr, 1 / (step + 1)))
+        optimizer.step()
+        return loss.detach()
+
+    def settle(self, passes: int | None = None) -> None:
+        """Before it is judged: q(v) takes its optimum for all rows in a copy, so that training goes on as it was.
+
+        Args:
+            passes: over all rows, where more than one may be needed; None takes as many as are.
+        """
+        self.data = self.data.to(self.model.P.device)
+        settled = copy.deepcopy(self.model)
+        if passes is not None:
+            settled.passes = passes
+        self.bound, self._settled = settled.collapse(self.data), (settled,)
+
+    def report(self, steps: int) -> FitReport:
+        """Its `log_likelihood` is the bound over all rows; converged is who gained almost nothing in the last epoch."""
+        each, losses = (self.losses.maxlen or 0) // 2, list(self.losses)
+        gain = math.inf
+        if each and len(losses) == 2 * each:
+            gain = sum(losses[:each]) / each - sum(losses[each:]) / each
+        return FitReport(len(self.data), steps, gain < SETTLED, self.bound)
+
+
 def fit_svgp(
     model: SVGP,
-    data: Observations,
+    data: Measurements,
     epochs: int = 20,
     batch_size: int = 1024,
     lr: float = 0.03,
     natural_lr: float = 0.1,
     seed: int = 0,
-    on_step: Callable[[], object] | None = None,
+    on_step: Callable[[], object] = lambda: None,
 ) -> FitReport:
     """Train in minibatches, in place; q(v) ends at its optimum for all rows (`SVGP.collapse`).
 
     Args:
         model: where it starts.
         data: n observations.
-        epochs: passes over them. Adam's step size falls to zero along a cosine.
-        batch_size: rows in a minibatch; the last, smaller one of an epoch is left out.
-        lr: of `HyperAdam`.
+        epochs: passes over them.
+        batch_size: rows in a minibatch.
+        lr: of `HyperAdam`, falling to zero along a cosine.
         natural_lr: of q(v).
         seed: of the order of the rows.
         on_step: called after every step.
 
-    Returns:
-        Its `log_likelihood` is the bound over all rows; `converged` says that the last epoch gained almost nothing.
-
     Raises:
         InputError: the loss is not finite.
     """
-    steps = epochs * max(1, len(data) // batch_size)
-    optimizer = HyperAdam(model, lr)
-    schedule = CosineAnnealingLR(optimizer, max(1, steps))
-    losses: list[float] = []
-    for step, rows in enumerate(_minibatches(len(data), batch_size, epochs, seed)):
-        optimizer.zero_grad()
-        loss = model.loss_of(data.take(rows.to(data.X.device)))
-        losses.append(float(loss.detach()))
-        warm = step < min(WARM_STEPS, steps // 2)
-        if not warm:
-            loss.backward()
-        if data.noise is not None:
-            model.gp.likelihood.zero_grad()  # sigma^2 is not used: its prior alone would carry it away
-        model.natural_step(max(natural_lr, 1 / (step + 1)))
-        optimizer.step()
+    trainee = SvgpTrainee(model, data, lr, natural_lr)
+    each = max(1, len(data) // batch_size)
+    optimizer, schedule = trainee.optimizers(epochs * each, each)
+    rows = (rows for epoch in range(epochs) for rows in minibatches(len(data), batch_size, seed, epoch))
+    for step, some in enumerate(rows):
+        trainee.step(optimizer, trainee.data.take(some.to(data.y.device)), step, lambda loss: loss.backward())
         schedule.step()
-        if on_step is not None:
-            on_step()
-    bound = model.collapse(data)
-    return FitReport(len(data), len(losses), _settled(losses, epochs), bound)
+        on_step()
+    model.gp.likelihood.requires_grad_(True)
+    trainee.bound = model.collapse(data)
+    return trainee.report(epochs * each)
 
 
-def _minibatches(n: int, size: int, epochs: int, seed: int) -> Iterator[Tensor]:
-    """Rows of each minibatch, shuffled anew in each epoch; only full ones, unless all rows together are fewer."""
-    generator = torch.Generator().manual_seed(seed)
-    for _ in range(epochs):
-        for rows in torch.randperm(n, generator=generator).split(size):
-            if len(rows) == min(size, n):
-                yield rows
+def minibatches(n: int, size: int, seed: int, epoch: int) -> Iterator[Tensor]:
+    """Rows of each minibatch of an epoch; their order depends on seed and epoch alone.
 
-
-def _settled(losses: list[float], epochs: int) -> bool:
-    """Whether the mean loss of the last epoch is that of the one before."""
-    each = len(losses) // epochs if epochs else 0
-    if epochs < 2 or each == 0:
-        return False
-    last, before = sum(losses[-each:]) / each, sum(losses[-2 * each : -each]) / each
-    return before - last < SETTLED
-
-
-def cast(rows: Observations, dtype: torch.dtype) -> Observations:
-    """The same rows in another number format."""
-    noise = None if rows.noise is None else rows.noise.to(dtype)
-    return Observations(rows.X.to(dtype), rows.y.to(dtype), noise, rows.count.to(dtype), rows.scatter.to(dtype))
+    A last, smaller minibatch is left out, unless all rows together are fewer than one.
+    """
+    order = torch.randperm(n, generator=torch.Generator().manual_seed((seed << 20) + epoch))
+    return iter(order[: max(n // size, 1) * min(size, n)].split(min(size, n)))

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
+
+from ...screening.packing import Packing
 
 
 @dataclass(frozen=True)
@@ -35,12 +39,91 @@ class Observations:
 
     def take(self, rows: Tensor) -> Observations:
         """A subset of the inputs."""
-        noise = None if self.noise is None else self.noise[rows]
-        return Observations(self.X[rows], self.y[rows], noise, self.count[rows], self.scatter[rows])
+        return self._each(lambda values: values[rows])
+
+    def in_format(self, dtype: torch.dtype) -> Observations:
+        """The same observations in another number format."""
+        return self._each(lambda values: values.to(dtype))
+
+    def to(self, device: torch.device) -> Observations:
+        """The same observations on another device."""
+        return self._each(lambda values: values.to(device))
+
+    def _each(self, change: Callable[[Tensor], Tensor]) -> Observations:
+        return replace(self, **{name: change(values) for name, values in vars(self).items() if values is not None})
 
     def to_dict(self) -> dict[str, Any]:
         """Plain types and tensors, for a file."""
-        return {field.name: getattr(self, field.name) for field in fields(self)}
+        return dict(vars(self))
+
+
+@dataclass(frozen=True)
+class PackedObservations:
+    """`Observations` whose inputs stay packed until some of them are needed; `take` unpacks what it takes.
+
+    Attributes:
+        rows: n x bytes uint8.
+        packing: of the rows.
+        y, noise, count, scatter: as in `Observations`.
+        dtype: number format of what `take` gives.
+    """
+
+    rows: Tensor
+    packing: Packing
+    y: Tensor
+    noise: Tensor | None
+    count: Tensor
+    scatter: Tensor
+    dtype: torch.dtype = torch.float64
+
+    @property
+    def X(self) -> Tensor:
+        """All inputs, n x d float64, unpacked anew each time: 8 n d bytes."""
+        return self.packing.unpack(self.rows)
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def take(self, rows: Tensor) -> Observations:
+        """A subset, unpacked."""
+        return self.packed(rows).unpacked()
+
+    def packed(self, rows: Tensor) -> PackedObservations:
+        """A subset, still packed."""
+        return self._each(lambda values: values[rows])
+
+    def unpacked(self) -> Observations:
+        """All of them, unpacked."""
+        X = self.packing.unpack(self.rows, self.dtype)
+        return Observations(X, self.y, self.noise, self.count, self.scatter).in_format(self.dtype)
+
+    def in_format(self, dtype: torch.dtype) -> PackedObservations:
+        """The same observations, for work in another number format."""
+        return replace(self, dtype=dtype)
+
+    def to(self, device: torch.device) -> PackedObservations:
+        """The same observations on another device."""
+        return self._each(lambda values: values.to(device))
+
+    def _each(self, change: Callable[[Tensor], Tensor]) -> PackedObservations:
+        changed: dict[str, Any] = {name: change(v) for name, v in vars(self).items() if isinstance(v, Tensor)}
+        return replace(self, **changed)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain types and tensors, for a file."""
+        kept = {name: value for name, value in vars(self).items() if name != "dtype"}
+        return kept | {"packing": [list(part) for part in self.packing.parts]}
+
+
+Measurements = Observations | PackedObservations
+
+
+def measurements_of(content: dict[str, Any]) -> Measurements:
+    """Inverse of `to_dict` of either kind."""
+    if "packing" not in content:
+        return Observations(**content)
+    packing = Packing(tuple((form, width) for form, width in content["packing"]))
+    return PackedObservations(**content | {"packing": packing})
 
 
 def draw_inputs(count: Tensor, size: int, generator: torch.Generator) -> Tensor:
@@ -90,3 +173,19 @@ def merge_replicates(X: Tensor, y: Tensor, noise: Tensor | None = None) -> Obser
         count=add(torch.ones_like(y)),
         scatter=add((y - mean[group]).square()) if noise is None else X.new_zeros(n),
     )
+
+
+def merge_packed(rows: Tensor, packing: Packing, y: Tensor, noise: Tensor | None = None) -> PackedObservations:
+    """`merge_replicates` for packed inputs: rows with the same bytes are one input.
+
+    Args:
+        rows: N x bytes uint8.
+        packing: of the rows.
+        y: N measured values.
+        noise: N known variances, or None.
+    """
+    keys = np.ascontiguousarray(rows.numpy()).view(f"V{packing.size}").ravel()
+    _, first, group = np.unique(keys, return_index=True, return_inverse=True)
+    merged = merge_replicates(torch.from_numpy(group).double().unsqueeze(-1), y, noise)  # of group numbers
+    kept = torch.from_numpy(first)[merged.X.squeeze(-1).long()]
+    return PackedObservations(rows[kept], packing, merged.y, merged.noise, merged.count, merged.scatter)

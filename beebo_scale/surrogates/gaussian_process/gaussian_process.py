@@ -20,7 +20,7 @@ from torch import Tensor
 from ...kernel_posterior import KernelPosterior
 from ...kernels.stationary import freeze, live_gram
 from ...protocols import Noise
-from ..data.observations import Observations
+from ..data.observations import Measurements
 from .exact import condition_exactly
 from .minimise import minimise
 from .noise import ConstantNoise, TaskNoise
@@ -60,7 +60,7 @@ class GaussianProcess(Module):
             return self.sigma2.expand(len(X))
         return self.sigma2[X[:, self.task_column].round().long()]
 
-    def noise_of(self, data: Observations) -> Tensor:
+    def noise_of(self, data: Measurements) -> Tensor:
         """Noise variance of each merged observation, n."""
         return self.measurement_noise(data.X) / data.count if data.noise is None else data.noise
 
@@ -102,7 +102,7 @@ class FitReport:
         )
 
 
-def log_marginal_likelihood(gp: GaussianProcess, data: Observations) -> Tensor:
+def log_marginal_likelihood(gp: GaussianProcess, data: Measurements) -> Tensor:
     r"""Log density log N(y; m, K + Sigma) plus what replicates say about sigma^2 through their scatter.
 
     The gradient uses d/dK = 1/2 (alpha alpha' - K^-1) directly: one inverse instead of the derivative of a Cholesky
@@ -130,7 +130,7 @@ def log_marginal_likelihood(gp: GaussianProcess, data: Observations) -> Tensor:
 
 def fit_hyperparameters(
     gp: GaussianProcess,
-    data: Observations,
+    data: Measurements,
     maxiter: int = 200,
     on_step: Callable[[], object] | None = None,
 ) -> FitReport:
@@ -156,7 +156,7 @@ def fit_hyperparameters(
 
 
 def exact_posterior(
-    gp: GaussianProcess, data: Observations, noise: Noise | None = None, dtype: torch.dtype | None = None
+    gp: GaussianProcess, data: Measurements, noise: Noise | None = None, dtype: torch.dtype | None = None
 ) -> KernelPosterior:
     """The exact posterior of `gp` given the observations.
 
@@ -172,7 +172,7 @@ def exact_posterior(
     return condition_exactly(freeze(gp.kernel), gp.mean, data.X, data.y, gp.noise_of(data), noise, dtype=dtype)
 
 
-def own_noise(gp: GaussianProcess, data: Observations) -> Noise:
+def own_noise(gp: GaussianProcess, data: Measurements) -> Noise:
     """Noise of a new measurement by the process itself: sigma^2, one for each task, or the mean of known variances."""
     if data.noise is not None:
         return ConstantNoise((data.noise * data.count).mean())

@@ -19,7 +19,7 @@ from torch import Tensor
 
 from ...errors import InputError
 from ...kernels.stationary import SmoothnessKernel
-from ..data.observations import Observations, draw_inputs
+from ..data.observations import Measurements, draw_inputs
 from .gaussian_process import FitReport, GaussianProcess, fit_hyperparameters, log_marginal_likelihood
 
 COARSE = 1000  # rows of the first fit, where there are at least twice as many
@@ -34,7 +34,7 @@ State = dict[str, Any]
 
 def find_hyperparameters(
     gp: GaussianProcess,
-    data: Observations,
+    data: Measurements,
     maxiter: int = 100,
     on_step: Step = None,
     fresh: GaussianProcess | None = None,
@@ -79,7 +79,7 @@ def find_hyperparameters(
     return replace(finer or report, starts=starts, limits=limits(gp, data))
 
 
-def limits(gp: GaussianProcess, data: Observations) -> tuple[str, ...]:
+def limits(gp: GaussianProcess, data: Measurements) -> tuple[str, ...]:
     """Where hyperparameters stand that could not go on, in words; none if the fit ended well."""
     parameters, bounds = get_parameters_and_bounds(gp)
     found = []
@@ -130,7 +130,7 @@ def _roughen(gp: GaussianProcess, state: State) -> bool:
 
 
 def _end(
-    gp: GaussianProcess, part: Observations, data: Observations, maxiter: int, on_step: Step
+    gp: GaussianProcess, part: Measurements, data: Measurements, maxiter: int, on_step: Step
 ) -> list[tuple[float, State, FitReport]]:
     """Where a fit to a part of the rows ends: what it is worth on all of them, the state, the report; or nothing."""
     report = _attempt(gp, part, maxiter, on_step)
@@ -148,7 +148,7 @@ def _best(ends: list[tuple[float, State, FitReport]]) -> tuple[float, State, Fit
     return max(ends, key=lambda end: end[0])
 
 
-def _attempt(gp: GaussianProcess, data: Observations, maxiter: int, on_step: Step) -> FitReport | None:
+def _attempt(gp: GaussianProcess, data: Measurements, maxiter: int, on_step: Step) -> FitReport | None:
     """A fit, or None if it breaks down."""
     try:
         report = fit_hyperparameters(gp, data, maxiter, on_step)
@@ -157,7 +157,7 @@ def _attempt(gp: GaussianProcess, data: Observations, maxiter: int, on_step: Ste
     return report if math.isfinite(report.log_likelihood) else None
 
 
-def _objective(gp: GaussianProcess, data: Observations) -> float:
+def _objective(gp: GaussianProcess, data: Measurements) -> float:
     """What the fits maximise."""
     with torch.no_grad():
         return float(log_marginal_likelihood(gp, data) + gp.log_prior())

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from ...protocols import Noise
-from ..data.observations import Observations
+from ..data.observations import Measurements, Observations
 from ..scalarize import scalarize
 from .gaussian_process import GaussianProcess, exact_posterior, fit_hyperparameters
 from .noise import ConstantNoise, LearnedNoise
@@ -33,7 +33,7 @@ class LogVariance:
     """
 
     gp: GaussianProcess
-    data: Observations
+    data: Measurements
     shift: float
     scale: float
 
@@ -51,7 +51,7 @@ class LogVariance:
 
 
 def learn_noise(
-    gp: GaussianProcess, data: Observations, maxiter: int = 100, on_step: Callable[[], object] | None = None
+    gp: GaussianProcess, data: Measurements, maxiter: int = 100, on_step: Callable[[], object] | None = None
 ) -> LogVariance:
     """Fit a process on log sigma^2 to the known variances of single measurements.
 

@@ -1,0 +1,39 @@
+"""The faces of the specs for Lightning: modules whose arguments are settings, as its command line reads them."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Literal, TypeVar
+
+from ..specs.setting import Setting, flag, number, text, whole_number
+
+C = TypeVar("C", bound=type)
+TYPES = {id(whole_number): int, id(number): float, id(text): str, id(flag): bool}
+
+
+def takes(settings: Iterable[Setting], types: Mapping[str, Any]) -> Callable[[C], C]:
+    """Let the `**settings` of a class be settings of specs, for all who look at its signature and its docstring.
+
+    Args:
+        settings: in the order of the help.
+        types: setting -> the type of its values, where it is not that of the setting's reader.
+    """
+    known = list(settings)
+
+    def named(cls: C) -> C:
+        own = inspect.signature(cls.__init__)
+        given = [p for p in own.parameters.values() if p.kind is not p.VAR_KEYWORD]
+        more = [_parameter(each, types.get(each.name)) for each in known]
+        cls.__init__.__signature__ = own.replace(parameters=[*given, *more])
+        cls.__doc__ = "\n    ".join([str(cls.__doc__).rstrip(), *(f"    {each.name}: {each.help}." for each in known)])
+        return cls
+
+    return named
+
+
+def _parameter(each: Setting, hint: Any) -> inspect.Parameter:
+    if hint is None:
+        hint = Literal[each.read.choices] if each.read.choices else TYPES[id(each.read)]
+        hint = hint | None if each.default is None else hint
+    return inspect.Parameter(each.name, inspect.Parameter.KEYWORD_ONLY, default=each.default, annotation=hint)
