@@ -49,7 +49,7 @@ class SurrogateModule(pl.LightningModule):
     """
 
     def __init__(self, **settings: Any) -> None:
-        super().__init__()
+        pl.LightningModule.__init__(self)  # super() would let Lightning look for arguments that are not named here
         known = inspect.signature(type(self)).parameters
         for name in settings.keys() - known.keys():
             raise InputError(f"model.{name} is not a setting; choose among {', '.join(known)}")

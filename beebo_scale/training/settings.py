@@ -22,10 +22,11 @@ def takes(settings: Iterable[Setting], types: Mapping[str, Any]) -> Callable[[C]
     known = list(settings)
 
     def named(cls: C) -> C:
-        own = inspect.signature(cls.__init__)
+        init: Any = cls.__dict__["__init__"]
+        own = inspect.signature(init)
         given = [p for p in own.parameters.values() if p.kind is not p.VAR_KEYWORD]
         more = [_parameter(each, types.get(each.name)) for each in known]
-        cls.__init__.__signature__ = own.replace(parameters=[*given, *more])
+        init.__signature__ = own.replace(parameters=[*given, *more])
         cls.__doc__ = "\n    ".join([str(cls.__doc__).rstrip(), *(f"    {each.name}: {each.help}." for each in known)])
         return cls
 

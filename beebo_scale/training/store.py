@@ -124,8 +124,7 @@ class Store:
             packed = torch.cat([packed, self.batch[rows].unsqueeze(-1).view(torch.uint8)], dim=-1)
             packing = Packing((*packing.parts, ("numbers", 1)))
         if self.robust:
-            single = {"y": y, "noise": None, "count": torch.ones_like(y), "scatter": torch.zeros_like(y)}
-            return PackedObservations(packed, packing, single)
+            return PackedObservations(packed, packing, y, None, torch.ones_like(y), torch.zeros_like(y))
         return merge_packed(packed, packing, y, noise)
 
 

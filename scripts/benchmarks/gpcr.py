@@ -55,7 +55,7 @@ def measure(file: str, run: Path, threads: int, epochs: int, inducing: int) -> d
         "float32",
         "--model.fit_rows",
         "2000",
-        "--model.start_iterations",
+        "--model.iterations",
         "30",
     ]
     options = ["--trainer.max_epochs", str(epochs), "--trainer.enable_progress_bar", "false"]

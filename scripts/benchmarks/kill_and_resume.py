@@ -36,7 +36,9 @@ def prepare(folder: Path, rows: int) -> None:
     measured = pd.DataFrame(random_.random((2000, len(COLUMNS))), columns=COLUMNS)
     measured["y"] = np.sin(4 * measured[COLUMNS]).sum(axis=1) + 0.1 * random_.standard_normal(len(measured))
     table = bs.read_table(measured, target="y")
-    bs.fit(table, "sgpr", maxiter=20, approximation=bs.Approximation(inducing_points=128)).save(folder / "model.ckpt")
+    bs.fit(table, "sgpr", iterations=20, approximation=bs.Approximation(inducing_points=128)).save(
+        folder / "model.ckpt"
+    )
     library = pd.DataFrame(random_.random((rows, len(COLUMNS))), columns=COLUMNS)
     library.insert(0, "name", [f"c{i}" for i in range(rows)])
     library.to_parquet(folder / "library.parquet", index=False, row_group_size=100_000)

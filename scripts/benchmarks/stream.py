@@ -59,7 +59,7 @@ def fit_surrogate(folder: Path) -> None:
     draw = np.random.default_rng(0)
     X = draw.random((MEASURED, D))
     frame = pd.DataFrame(X, columns=NAMES).assign(y=target(X) + 0.1 * draw.standard_normal(MEASURED))
-    bs.fit(bs.read_table(frame, "y"), "sgpr", maxiter=15, fit_rows=1000).save(folder / "sgpr.ckpt")
+    bs.fit(bs.read_table(frame, "y"), "sgpr", iterations=15, fit_rows=1000).save(folder / "sgpr.ckpt")
 
 
 def write_library(folder: Path, rows: int) -> Path:

@@ -100,7 +100,7 @@ def run(options: argparse.Namespace, name: str, split: int, kind: str) -> dict[s
     surrogate = first
     if kind != "exact":
         size = bs.Approximation(inducing_points=options.m, rank=RANKS[0], epochs=EPOCHS)
-        surrogate = bs.fit(table, kind, transform="none", warm_start=first, maxiter=ITERATIONS, approximation=size)
+        surrogate = bs.fit(table, kind, transform="none", warm_start=first, iterations=ITERATIONS, approximation=size)
     posterior = surrogate.posterior()
     seconds = before + time.process_time() - start
     X, y = surrogate.encoder.encode(bs.read_library(test, features)), torch.tensor(test["y"].to_numpy())

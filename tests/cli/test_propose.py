@@ -19,7 +19,7 @@ def prepared(tmp_path_factory):
     draw = np.random.default_rng(0)
     measured = pd.DataFrame({"a": draw.random(60), "b": draw.random(60) * 10, "acid": draw.choice(["HCl", "HBr"], 60)})
     measured["y"] = measured["a"] + 0.1 * measured["b"] + (measured["acid"] == "HBr")
-    bs.fit(bs.read_table(measured, target="y"), maxiter=20).save(folder / "model.ckpt")
+    bs.fit(bs.read_table(measured, target="y"), iterations=20).save(folder / "model.ckpt")
     library = pd.DataFrame({"name": [f"c{i}" for i in range(300)], "a": draw.random(300), "b": draw.random(300) * 10})
     library["acid"] = draw.choice(["HCl", "HBr"], 300)
     library["scaffold"] = draw.integers(0, 40, 300)

@@ -17,7 +17,7 @@ from tests.training.runs import KINDS, screen
 ROOT = Path(__file__).parents[2]
 CONFIG = """
 data: {file: s.csv, target: y, features: {x: continuous, z: continuous, c: categorical}, id: id, batch_size: 64}
-model: {kind: svgp, inducing_points: 60, start_iterations: 10}
+model: {kind: svgp, inducing_points: 60, iterations: 10}
 trainer: {max_epochs: 3, accelerator: cpu, enable_progress_bar: false, default_root_dir: runs/a}
 """
 
@@ -109,7 +109,7 @@ def test_early_stopping_stops():
 @pytest.mark.parametrize("name", ["exact", "love", "sgpr", "svgp", "svgp_ddp"])
 def test_the_example_configurations_fit(name):
     options = ["--data.file", "s.csv", "--data.target", "y", "--data.id", "id", "--data.batch_size", "64"]
-    options += ["--model.inducing_points", "30", "--model.start_iterations", "5", "--model.iterations", "5"]
+    options += ["--model.inducing_points", "30", "--model.iterations", "5"]
     options += ["--trainer.max_epochs", "1", "--trainer.accelerator", "cpu", "--trainer.strategy", "auto"]
     assert main(["fit", "--config", str(ROOT / "configs" / f"{name}.yaml"), *options, "--model.rank", "30"]) == 0
     surrogate = bs.load_surrogate(f"runs/{name}/last.ckpt")

@@ -25,7 +25,7 @@ def model(tmp_path_factory):
     draw = np.random.default_rng(0)
     measured = pd.DataFrame(draw.random((80, 2)), columns=["a", "b"])
     measured["y"] = np.sin(5 * measured["a"]) + measured["b"] ** 2
-    bs.fit(bs.read_table(measured, target="y"), maxiter=20).save(folder / "model.ckpt")
+    bs.fit(bs.read_table(measured, target="y"), iterations=20).save(folder / "model.ckpt")
     library = pd.DataFrame(draw.random((200_000, 2)), columns=["a", "b"])
     library.insert(0, "name", [f"c{i}" for i in range(len(library))])
     library.to_parquet(folder / "library.parquet", index=False)

@@ -176,7 +176,7 @@ def test_bad_requests(labels, arguments, words):
 @pytest.mark.parametrize("name", ["rank", "mean", "std", "gain"])
 def test_columns_with_the_names_of_a_batch(name):
     frame = pd.DataFrame({name: [1.0, 2.0, 3.0], "y": [1.0, 2.0, 4.0]})
-    surrogate = bs.fit(bs.read_table(frame, "y"), maxiter=1)
+    surrogate = bs.fit(bs.read_table(frame, "y"), iterations=1)
     for choice in ({"library": frame}, {"bounds": [(0.0, 1.0)]}):
         with pytest.raises(ValueError, match=f"column '{name}' has the name of a column that a batch adds; rename it"):
             bs.propose(surrogate, 1, **choice)

@@ -46,7 +46,7 @@ def test_a_count_beyond_half_a_byte_is_the_largest():
 def test_two_ways_to_write_a_molecule_are_one_input():
     X = Encoder.from_table(table()).encode(table())
     assert torch.equal(X[0], X[1])
-    assert int(bs.fit(table(), maxiter=1).data.count[0]) == 2
+    assert int(bs.fit(table(), iterations=1).data.count[0]) == 2
 
 
 def test_every_unreadable_molecule_is_named_by_its_row():

@@ -107,7 +107,7 @@ def test_known_noise_is_taken_at_its_word():
     surrogate = bs.fit(table(frame, y, {"x": "continuous"}, var=variance))
     mean, _ = surrogate.predict(bs.read_library(frame, {"x": "continuous"}))
     assert np.abs(mean - y)[:20].mean() < 0.1 * np.abs(mean - y)[20:].mean() + 0.05
-    only = bs.fit(table(frame[:20], y[:20], {"x": "continuous"}, var=variance[:20]), warm_start=surrogate, maxiter=0)
+    only = bs.fit(table(frame[:20], y[:20], {"x": "continuous"}, var=variance[:20]), warm_start=surrogate, iterations=0)
     half, _ = only.predict(bs.read_library(frame[:20], {"x": "continuous"}))
     np.testing.assert_allclose(half, mean[:20], atol=0.05)  # rows with such noise say next to nothing
 
@@ -181,7 +181,7 @@ def test_a_library_with_a_level_and_letters_that_nobody_measured(mixed):
 
 def test_a_subset_for_the_hyperparameters_and_all_rows_for_the_posterior():
     rows, _ = measured(KINDS, n=60)
-    one, again, other = (bs.fit(rows, fit_rows=25, maxiter=10, seed=seed) for seed in (0, 0, 1))
+    one, again, other = (bs.fit(rows, fit_rows=25, iterations=10, seed=seed) for seed in (0, 0, 1))
     assert one.report.rows == 25
     assert len(one.posterior().centers) == len(one.data) == 60
     assert one.report == again.report
@@ -201,7 +201,7 @@ def test_warm_start(mixed):
 
 @pytest.mark.parametrize("kind", ["exact", "love", "sgpr"])
 def test_no_iterations_keep_the_hyperparameters_of_the_warm_start(kind, mixed):
-    again = bs.fit(measured(KINDS, n=150, seed=1)[0], kind, warm_start=mixed, maxiter=0)
+    again = bs.fit(measured(KINDS, n=150, seed=1)[0], kind, warm_start=mixed, iterations=0)
     for p, q in zip(again.gp.parameters(), mixed.gp.parameters(), strict=True):
         assert torch.equal(p, q)
 
@@ -231,7 +231,7 @@ def test_priors_of_a_search_bound_the_lengthscales_of_every_fit(tmp_path):
 def test_warm_start_with_new_levels_and_ranges(mixed):
     frame, effects, error = screen(30, seed=8)
     frame = frame.assign(label="new", x=frame["x"] * 10)
-    surrogate = bs.fit(table(frame, sum(effects.values()) + error, KINDS), warm_start=mixed, maxiter=5)
+    surrogate = bs.fit(table(frame, sum(effects.values()) + error, KINDS), warm_start=mixed, iterations=5)
     assert np.isfinite(surrogate.predict(bs.read_library(frame, KINDS))[0]).all()
 
 
@@ -287,9 +287,9 @@ def test_approximate_kinds_predict_as_the_exact_one_and_survive_the_file(kind, t
     frame = smooth(300)
     table = bs.read_table(frame.iloc[:240], target="y")
     library = bs.read_library(frame.iloc[240:], dict.fromkeys("abc", "continuous"))
-    exact = bs.fit(table, "exact", maxiter=30)
+    exact = bs.fit(table, "exact", iterations=30)
     size = bs.Approximation(inducing_points=80, epochs=4)
-    surrogate = bs.fit(table, kind, maxiter=30, approximation=size)
+    surrogate = bs.fit(table, kind, iterations=30, approximation=size)
     mean, std = surrogate.predict(library)
     truth, doubt = exact.predict(library)
     np.testing.assert_allclose(mean, truth, atol=0.1 * float(frame["y"].std()))
@@ -308,8 +308,8 @@ def test_approximate_kinds_predict_as_the_exact_one_and_survive_the_file(kind, t
 def test_love_says_how_wrong_it_is():
     frame = smooth(200)
     table = bs.read_table(frame, target="y")
-    rough = bs.fit(table, "love", maxiter=20, approximation=bs.Approximation(rank=3)).summary()
-    fine = bs.fit(table, "love", maxiter=20).summary()
+    rough = bs.fit(table, "love", iterations=20, approximation=bs.Approximation(rank=3)).summary()
+    fine = bs.fit(table, "love", iterations=20).summary()
     assert rough["rank"] == 3
     assert rough["information_gain_error"] > 0.05
     assert fine["tolerance_met"]
@@ -332,8 +332,8 @@ def test_a_factor_in_float32_predicts_the_same_and_survives_the_file(tmp_path):
     frame = smooth(150)
     table = bs.read_table(frame.iloc[:120], target="y")
     library = bs.read_library(frame.iloc[120:], dict.fromkeys("abc", "continuous"))
-    double = bs.fit(table, "exact", maxiter=20)
-    single = bs.fit(table, "exact", maxiter=20, approximation=bs.Approximation(factor="float32"))
+    double = bs.fit(table, "exact", iterations=20)
+    single = bs.fit(table, "exact", iterations=20, approximation=bs.Approximation(factor="float32"))
     assert (double.summary()["factor"], single.summary()["factor"]) == ("float64", "float32")
     (mean, std), (truth, doubt) = single.predict(library), double.predict(library)
     np.testing.assert_allclose(mean, truth, rtol=1e-6, atol=1e-7)
@@ -365,7 +365,7 @@ def test_few_rows_are_passed_over_more_often(monkeypatch):
     monkeypatch.setattr(module, "STEPS", 45)
     monkeypatch.setattr(module, "BATCH", 50)
     table = bs.read_table(smooth(120), target="y")
-    few = bs.fit(table, "svgp", maxiter=5, approximation=bs.Approximation(inducing_points=5))
+    few = bs.fit(table, "svgp", iterations=5, approximation=bs.Approximation(inducing_points=5))
     assert few.report.iterations == 46  # 23 epochs of two full minibatches
-    given = bs.fit(table, "svgp", maxiter=5, approximation=bs.Approximation(inducing_points=5, epochs=3))
+    given = bs.fit(table, "svgp", iterations=5, approximation=bs.Approximation(inducing_points=5, epochs=3))
     assert given.report.iterations == 6

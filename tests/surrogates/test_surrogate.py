@@ -15,18 +15,18 @@ from tests.surrogates.test_fit import KINDS, measured, screen, table
 @pytest.fixture(scope="module", params=["plain", "known noise", "paper, sqrt"])
 def fitted(request):
     if request.param == "plain":
-        return bs.fit(measured(KINDS, n=30)[0], maxiter=10)
+        return bs.fit(measured(KINDS, n=30)[0], iterations=10)
     frame, effects, error = screen(30)
     y = np.asarray(sum(effects.values()) + error)
     if request.param == "known noise":
-        return bs.fit(table(frame, y, KINDS, var=np.linspace(0.01, 0.1, 30)), maxiter=10)
-    return bs.fit(table(frame, np.exp(y), KINDS), priors="paper", transform="sqrt", maxiter=10)
+        return bs.fit(table(frame, y, KINDS, var=np.linspace(0.01, 0.1, 30)), iterations=10)
+    return bs.fit(table(frame, np.exp(y), KINDS), priors="paper", transform="sqrt", iterations=10)
 
 
 @pytest.fixture
 def saved(tmp_path):
     path = tmp_path / "model.ckpt"
-    bs.fit(measured({"x": "continuous"}, n=10)[0], maxiter=3).save(path)
+    bs.fit(measured({"x": "continuous"}, n=10)[0], iterations=3).save(path)
     return path
 
 
@@ -50,7 +50,7 @@ def test_a_saved_surrogate_is_the_same(fitted, tmp_path):
 
 
 def test_saving_twice_replaces_the_file(saved):
-    surrogate = bs.fit(measured(KINDS, n=12)[0], maxiter=1)
+    surrogate = bs.fit(measured(KINDS, n=12)[0], iterations=1)
     surrogate.save(saved)
     assert bs.load_surrogate(saved).encoder == surrogate.encoder
 
@@ -69,7 +69,7 @@ def test_predictions_do_not_depend_on_chunks(fitted, monkeypatch):
 
 
 def test_predictions_are_the_posterior_in_own_units():
-    surrogate = bs.fit(measured(KINDS, n=30)[0], maxiter=5)
+    surrogate = bs.fit(measured(KINDS, n=30)[0], iterations=5)
     X = surrogate.encoder.encode(library())
     mean, std = surrogate.predict(library())
     shift, scale = surrogate.scale.shift, surrogate.scale.scale

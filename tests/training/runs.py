@@ -11,7 +11,7 @@ from beebo_scale.training.data import ScreeningDataModule
 from beebo_scale.training.module import SurrogateModule
 
 KINDS = {"x": "continuous", "z": "continuous", "c": "categorical"}
-SMALL = {"inducing_points": 80, "start_iterations": 10, "iterations": 15, "rank": 40}
+SMALL = {"inducing_points": 80, "iterations": 15, "rank": 40}
 
 
 def screen(path, n=240, seed=0, **columns):
@@ -32,7 +32,7 @@ def data(file, **changes):
 
 
 def module(kind="svgp", **changes):
-    return SurrogateModule(kind, **SMALL | changes)
+    return SurrogateModule(**{"kind": kind} | SMALL | changes)
 
 
 def trainer(folder, epochs=2, callbacks=(), **changes):

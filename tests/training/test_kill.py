@@ -18,7 +18,7 @@ from tests.training.runs import screen
 EPOCHS = 25
 CONFIG = """
 data: {file: %s, target: y, features: {x: continuous, z: continuous, c: categorical}, batch_size: 64}
-model: {kind: svgp, inducing_points: 60, start_iterations: 10}
+model: {kind: svgp, inducing_points: 60, iterations: 10}
 trainer: {max_epochs: %d, accelerator: cpu, enable_progress_bar: false, default_root_dir: %s}
 early_stopping: {patience: 1000000}
 """

@@ -63,9 +63,8 @@ def test_nearest_rows_against_a_full_sort():
 @pytest.mark.parametrize("kind", ["sgpr", "svgp"])
 def test_a_surrogate_says_how_wrong_it_is_and_remembers(kind, tmp_path):
     table = bs.read_table(smooth(200), target="y")
-    rough, fine = (
-        bs.fit(table, kind, maxiter=20, approximation=bs.Approximation(inducing_points=m, epochs=4)) for m in (4, 150)
-    )
+    sizes = [bs.Approximation(inducing_points=m, epochs=4) for m in (4, 150)]
+    rough, fine = (bs.fit(table, kind, iterations=20, approximation=size) for size in sizes)
     assert rough.summary()["information_gain_error"] > 0.05
     assert abs(fine.summary()["information_gain_error"]) < 0.05
     fine.save(tmp_path / "model.ckpt")

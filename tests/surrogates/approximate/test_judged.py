@@ -15,7 +15,7 @@ def surrogate(kind):
     frame = pd.DataFrame(draw.random((120, 2)), columns=["a", "b"])
     frame["y"] = np.sin(6 * frame["a"]) + frame["b"]
     size = bs.Approximation(inducing_points=20, epochs=2, rank=30)
-    return bs.fit(bs.read_table(frame, target="y"), kind, maxiter=10, approximation=size)
+    return bs.fit(bs.read_table(frame, target="y"), kind, iterations=10, approximation=size)
 
 
 @pytest.mark.parametrize("kind", ["sgpr", "svgp"])

@@ -200,7 +200,7 @@ def test_choice_and_file(of, request, tmp_path):
     table = bs.read_table(
         frame.iloc[:40], target, features=["a", "b"], batch="plate"
     )  # other plates: a warm start nonetheless
-    warm = bs.fit(table, "exact", warm_start=surrogate, transform="none", maxiter=0)
+    warm = bs.fit(table, "exact", warm_start=surrogate, transform="none", iterations=0)
     assert warm.gp.sigma2.tolist() == surrogate.gp.sigma2.tolist()
     with pytest.raises(bs.InputError, match=r"fitted on .* with batches, but table was read with one target without"):
         bs.fit(bs.read_table(frame.dropna(), "y", features=["a", "b"]), warm_start=surrogate)
@@ -209,7 +209,7 @@ def test_choice_and_file(of, request, tmp_path):
 def test_molecules_have_their_own_columns():
     pytest.importorskip("rdkit")
     frame = pd.DataFrame({"m": ["C", "CC", "CCO", "CCN", "CCCC", "CO"], "plate": list("ababab"), "y": range(6)})
-    surrogate = bs.fit(bs.read_table(frame, "y", features={"m": "smiles"}, batch="plate"), maxiter=5)
+    surrogate = bs.fit(bs.read_table(frame, "y", features={"m": "smiles"}, batch="plate"), iterations=5)
     assert len(bs.propose(surrogate, 1, library=pd.DataFrame({"m": ["CCCO", "CCCCC"]})).frame) == 1
 
 

@@ -179,7 +179,7 @@ def test_many_rows_tell_how_rough_the_function_is(rough, nu, monkeypatch, tmp_pa
     again = bs.load_surrogate(tmp_path / "model.ckpt")
     assert again.gp.kernel.nu == nu
     assert np.array_equal(again.predict(table)[0], surrogate.predict(table)[0])
-    assert bs.fit(table, warm_start=again, maxiter=1).gp.kernel.nu == nu
+    assert bs.fit(table, warm_start=again, iterations=1).gp.kernel.nu == nu
 
 
 def test_states_of_earlier_versions_are_of_matern_five_halves():
