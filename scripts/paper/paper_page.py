@@ -88,8 +88,8 @@ def introduction(runs: pd.DataFrame, setting: dict[str, Any]) -> list[str]:
     hours = sum(sum(map(sum, runs[f"{part}_seconds"])) for part in ("fit", "choice")) / 3600
     return [
         f"`scripts/paper/reproduce_paper.py`: {len(problems)} of 33 problems, {seeds} seeds, "
-        f"{setting['start']} points, then {setting['rounds']} rounds of {setting['q']}; priors: {setting['priors']}; one thread a run, "
-        f"{hours:.1f} hours of fits and choices in all, "
+        f"{setting['start']} points, then {setting['rounds']} rounds of {setting['q']}; priors: {setting['priors']}; "
+        f"one thread a run, {hours:.1f} hours of fits and choices in all, "
         f"{platform.machine()}, torch {torch.__version__}. Best so far: 0 is the best of the start, 1 the optimum. "
         "Regret: 0 is a batch at the optimum, 1 one at random; less is better. Cells are ours (standard error), the "
         "published figure and the verdict; bold is the best of ours in the row.",

@@ -255,6 +255,7 @@ def test_a_folder_that_is_in_use(tmp_path, monkeypatch):
     assert campaign.record(rows.assign(y=1.0)).measured == 6
 
 
+@pytest.mark.process
 def test_two_processes_record_at_once(tmp_path):
     campaign = create(tmp_path)
     rows = proposed(campaign)
@@ -279,6 +280,7 @@ def test_two_processes_record_at_once(tmp_path):
     assert sorted(campaign.table().y[14:]) == sorted(float(name[1:]) for name in rows["name"])
 
 
+@pytest.mark.process
 def test_a_waiting_process_goes_on_when_the_other_ends(tmp_path):
     campaign = create(tmp_path)
     code = (

@@ -89,6 +89,7 @@ def test_a_run_folder_alone(folder):
     ]
 
 
+@pytest.mark.slow
 def test_rules_of_a_box(folder):
     frame = propose(
         *BOX, "--integer=b", "--constraint", "2*a + 0.1*b <= 1.5", "b >= 3", "--shared=acid", out="rules.csv"

@@ -280,6 +280,7 @@ def run(command, arguments):
     return subprocess.run([*command, "suggest", *arguments], capture_output=True, text=True, timeout=300, check=False)
 
 
+@pytest.mark.process
 def test_script(folder):
     script = Path(sys.executable).with_name("beebo-scale")
     result = run([script], [*LIBRARY, "--out=next.csv"])
@@ -288,6 +289,7 @@ def test_script(folder):
     assert len(pd.read_csv("next.csv")) == 5
 
 
+@pytest.mark.process
 def test_module_refuses_in_one_line(folder):
     before = sorted(os.listdir())
     result = run([sys.executable, "-m", "beebo_scale"], [*LIBRARY, "--out=next.csv", "--q=17"])
@@ -298,6 +300,7 @@ def test_module_refuses_in_one_line(folder):
     assert sorted(os.listdir()) == before
 
 
+@pytest.mark.process
 def test_interrupt(folder):
     rng = np.random.default_rng(0)
     pd.DataFrame(rng.uniform(size=(1500, 6)), columns=list("abcdef")).assign(y=rng.uniform(size=1500)).to_csv(

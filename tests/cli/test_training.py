@@ -176,6 +176,7 @@ def test_what_all_processes_meet_is_said_by_the_first(name, monkeypatch, capsys)
         assert len(capsys.readouterr().err.splitlines()) == lines
 
 
+@pytest.mark.process
 def test_other_commands_do_not_wait_for_lightning():
     code = (
         "import sys; from beebo_scale.cli.main import build_parser; build_parser(); print('lightning' in sys.modules)"
@@ -183,6 +184,7 @@ def test_other_commands_do_not_wait_for_lightning():
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout.strip() == "False"
 
 
+@pytest.mark.process
 def test_the_slurm_script_is_a_script():
     script = ROOT / "scripts" / "slurm_fit.sbatch"
     subprocess.run(["bash", "-n", str(script)], check=True)

@@ -109,6 +109,7 @@ def test_what_is_no_run_is_refused(tmp_path):
         write_report(str(tmp_path / "nowhere"))
 
 
+@pytest.mark.process
 @pytest.mark.skipif(not BROWSERS, reason="needs a Chromium")
 def test_a_browser_shows_it(folder, tmp_path):
     page, shot = write_report(str(folder)), tmp_path / "shot.png"

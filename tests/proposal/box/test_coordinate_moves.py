@@ -111,6 +111,7 @@ def test_shared_columns_match_a_grid_of_their_values(shared):
     assert value > best - 0.01 * abs(best)
 
 
+@pytest.mark.slow
 @settings(LAWS, max_examples=15)
 @given(spaces())
 def test_every_batch_keeps_every_condition_and_is_no_worse_than_its_start(drawn):

@@ -79,6 +79,7 @@ def test_beebo_is_told_the_noise_of_branin(tmp_path):
     assert np.isfinite(np.loadtxt(tmp_path / "mean-beebo-0" / "round-002.csv", delimiter=",", skiprows=1)).all()
 
 
+@pytest.mark.process
 def test_another_process_has_the_same_function(tmp_path):
     world = functions.TestFunction("branin-noise")
     before = world.start(6, 0)
