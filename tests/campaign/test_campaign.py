@@ -124,6 +124,7 @@ def test_the_fit_is_warm_and_says_when_it_is_not(tmp_path):
     assert campaign.suggest().notes == ()
 
 
+@pytest.mark.slow
 def test_the_same_campaign_gives_the_same_bytes(tmp_path):
     ends = []
     for name in ("one", "two"):
@@ -175,6 +176,7 @@ def test_a_value_to_hit_in_a_box(tmp_path):
     assert suggestion.batch.run["configuration"]["energy"]["name"] == "TargetEnergy"
 
 
+@pytest.mark.slow
 def test_batches_of_a_box_start_where_the_settings_say(tmp_path):
     x = np.linspace(0, 10, 12)
     box = {"library": None, "id": None, "bounds": {"x": (0, 10)}, "features": {"x": "continuous"}}
@@ -217,6 +219,7 @@ def test_a_record_that_is_killed_between_its_writes(tmp_path, monkeypatch, count
     assert not [name for name in names(campaign.folder.path) if name.startswith(".")]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("count", [1, 2, 3, 4])
 def test_a_suggestion_that_is_killed_between_its_writes(tmp_path, monkeypatch, count):
     """Model, run file, batch, pending: the batch makes the round."""

@@ -164,6 +164,7 @@ BAD = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", BAD)
 def test_bad_input(folder, capsys, name):
     arguments, words = BAD[name]

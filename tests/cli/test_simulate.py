@@ -39,6 +39,7 @@ def command(changes):
     return ["simulate", *(f"--{name}={value}" if value else f"--{name}" for name, value in options.items())]
 
 
+@pytest.mark.slow
 def test_from_a_configuration_file_to_a_page(folder, capsys):
     frame = pd.read_csv("all.csv")
     frame.loc[3, "y"] = None
@@ -74,6 +75,7 @@ def test_a_function(folder):
     assert (folder / "runs" / "random-0" / "round-002.csv").read_text().startswith("x1,x2,value\n")
 
 
+@pytest.mark.slow
 def test_the_last_round_exploits_in_every_strategy_that_explores(folder):
     changes = dict.fromkeys(["landscape", "target", "features"]) | {"function": "branin-noise", "exploit-last": ""}
     assert main(command(changes | {"strategies": "gp-bucb,rahbo", "kappa": "2", "risk": "0.5"})) == 0
@@ -111,6 +113,7 @@ BAD = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", BAD)
 def test_bad_input_is_one_line(folder, capsys, name):
     changes, words = BAD[name]

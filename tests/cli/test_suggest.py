@@ -108,6 +108,7 @@ def test_batch_and_run_file_of_a_library(folder, capsys):
     assert sorted(os.listdir()) == ["box.csv", "library.csv", "next.csv", "next.run.json", "screen.csv"]
 
 
+@pytest.mark.slow
 def test_batch_and_run_file_of_a_box():
     frame = suggest(*BOX)
     assert list(frame) == ["rank", "temp", "ph", "mean", "std", "gain"]
@@ -124,6 +125,7 @@ def test_batch_and_run_file_of_a_box():
     assert run["surrogate"]["features"] == {"temp": "continuous", "ph": "continuous"}  # all columns but the target
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("arguments", [LIBRARY, BOX])
 def test_the_same_seed_gives_the_same_bytes(arguments):
     suggest(*arguments, "--seed=3", out="one.csv")
@@ -157,6 +159,7 @@ def test_id_column_of_the_library():
         pd.testing.assert_frame_equal(suggest(*LIBRARY, "--id=name"), frame)
 
 
+@pytest.mark.slow
 def test_results_far_from_all_others_are_noted(capsys):
     screen = pd.read_csv("box.csv")
     screen.loc[3, "y"] = np.nan
@@ -173,6 +176,7 @@ def test_results_far_from_all_others_are_noted(capsys):
     assert "of box.csv: look at them\n" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_measured_rows_come_again_only_if_allowed():
     best = "".join(pd.read_csv("screen.csv").nlargest(1, "y")["variant"])
     exploit = [*LIBRARY, "--temperature=0"]
@@ -248,6 +252,7 @@ def test_warm_start_of_another_screen_is_refused(capsys):
     assert not Path("box_next.csv").exists()
 
 
+@pytest.mark.slow
 def test_configuration_file_and_options_over_it():
     Path("suggest.yaml").write_text(
         "measured: screen.csv\ntarget: y\nfeatures: {variant: protein}\nlibrary: library.csv\nq: 5\nminimize: true\n"

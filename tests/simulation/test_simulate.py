@@ -65,6 +65,7 @@ def test_a_run_that_fails_leaves_the_others_alone(tmp_path, processes):
     }
 
 
+@pytest.mark.slow
 def test_best_so_far_never_falls_and_own_strategies_have_names(tmp_path):
     strategies = {"hot": Beebo(SHORT.fitting, Steps((2.0,))), "cold": Beebo(SHORT.fitting, Steps((0.0,)))}
     results = bs.simulate(protein_landscape(), strategies, tmp_path, **(LOOP | {"seeds": [5, 3]}))

@@ -46,6 +46,7 @@ def best_of(acqf, points, q):
         return float(max(acqf(some).max() for some in batches.split(2000)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("energy", [None, SoftmaxEnergy()])
 def test_the_best_labels_are_found(energy):
     acqf = BatchedEnergyEntropy(labelled(), 0.4, energy=energy)
@@ -93,6 +94,7 @@ def test_whole_numbers_come_near_the_best():
         assert value == pytest.approx(float(acqf(space.every().unsqueeze(1)).max()), abs=1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shared", [(0,), (2,), (0, 2)])
 def test_shared_columns_match_a_grid_of_their_values(shared):
     """A search for each shared value on a grid, the shared columns fixed there, does no better."""

@@ -84,6 +84,7 @@ def test_candidates_gather_at_the_best_measured_points(sign):
     assert sign * float(near.mean()) > sign * float(spread.mean())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("start", STARTS)
 def test_starts_are_drawn_restart_by_restart(start):
     acqf = acquisition()
@@ -163,6 +164,7 @@ def test_a_greedy_start_is_no_worse_than_a_sobol_start():
     assert greedy_value >= sobol_value
 
 
+@pytest.mark.slow
 def test_the_search_beats_random_batches_and_botorch():
     acqf = hartmann()
     X, value, record = optimize_box(acqf, CUBE, 8, QUICK)
@@ -187,6 +189,7 @@ def test_the_seed_decides():
     assert not torch.equal(one, other)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shared", [(), (1,)])
 def test_the_polish_reaches_a_stationary_point(shared):
     space = Space(BOX, shared=shared)
@@ -217,6 +220,7 @@ def digest(X):
     return hashlib.sha256(X.numpy().tobytes()).hexdigest()
 
 
+@pytest.mark.slow
 def test_a_relaunch_finds_the_same_bytes():
     acqf, search = acquisition(), replace(QUICK, restarts=3, steps=5)
     expected, value, record = optimize_box(acqf, SPACE, 3, search, seed=2)
@@ -240,6 +244,7 @@ def test_a_relaunch_finds_the_same_bytes():
     assert sorted(memory.kept) == [("box", 0), ("box", 1), ("box", 2)]
 
 
+@pytest.mark.slow
 def test_chunks_hold_several_restarts():
     acqf = acquisition()
     one = optimize_box(acqf, SPACE, 3, replace(QUICK, restarts=3, steps=5, chunk=1))

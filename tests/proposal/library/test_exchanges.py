@@ -32,6 +32,7 @@ def exchanges(X, batch):
         yield swapped
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("temperature", [0.0, 0.1, 1.0])
 @pytest.mark.parametrize("energy", ENERGIES)
 @pytest.mark.parametrize("name", ["exact", "sparse"])

@@ -69,6 +69,7 @@ def test_a_closed_loop(tmp_path, name, d):
     assert np.isfinite(rounds["relative_regret"]).all()
 
 
+@pytest.mark.slow
 def test_beebo_is_told_the_noise_of_branin(tmp_path):
     options = Options(Fitting(iterations=10), search=bs.BoxSearch(restarts=1, steps=5, polish=0))
     bs.simulate(

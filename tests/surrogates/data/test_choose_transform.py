@@ -28,6 +28,7 @@ SHAPES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SHAPES)
 def test_the_transform_that_makes_the_target_smooth_is_found(name):
     table = screen(SHAPES[name])
