@@ -63,6 +63,7 @@ def test_the_adapted_root_is_exact_where_it_was_adapted(sigma2):
     assert 0 <= gain(adapted, near)[0] / gain(exact, near)[0] - 1 < 0.03
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("by_row", [False, True])
 @pytest.mark.parametrize("batch", [(), (3,), (2, 3)])
 def test_one_root_for_all_batches(batch, by_row):

@@ -111,6 +111,7 @@ def test_rounds_go_on_where_the_last_one_ended(tmp_path):
     assert (status.initial, status.others) == (14, 0)
 
 
+@pytest.mark.slow
 def test_the_fit_is_warm_and_says_when_it_is_not(tmp_path):
     campaign = create(tmp_path)
     campaign.suggest()
@@ -162,6 +163,7 @@ def test_status_knows_the_best(tmp_path, goal):
     assert best["status"] == "initial"
 
 
+@pytest.mark.slow
 def test_a_value_to_hit_in_a_box(tmp_path):
     x = np.linspace(0, 10, 12)
     box = {"library": None, "id": None, "bounds": {"x": (0, 10)}, "features": {"x": "continuous"}}

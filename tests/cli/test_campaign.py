@@ -102,6 +102,7 @@ def test_a_box_with_a_configuration_file(folder, capsys):
     assert campaign(capsys, "record", "c", "--results=results.csv")[0] == "results.csv: 3 results entered"
 
 
+@pytest.mark.slow
 def test_results_of_another_kind(folder, capsys):
     made = create(folder)
     rows = proposed(made, 3)

@@ -60,6 +60,7 @@ def test_suggest_and_propose(folder, capsys):
     assert (folder / "again.csv").read_bytes() == batch
 
 
+@pytest.mark.slow
 def test_campaign(folder, capsys):
     inputs = ["--measured=m_bad.csv", "--library=l_bad.parquet"]
     said = run(capsys, "campaign", "init", "c", *COMMON, *inputs, "--drop-invalid")

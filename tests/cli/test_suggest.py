@@ -133,6 +133,7 @@ def test_the_same_seed_gives_the_same_bytes(arguments):
     assert Path("one.csv").read_bytes() == Path("two.csv").read_bytes()
 
 
+@pytest.mark.slow
 def test_all_kinds_of_output_hold_the_same(folder):
     plain = suggest(*LIBRARY)
     pd.testing.assert_frame_equal(suggest(*LIBRARY, out="packed.csv.gz"), plain)
@@ -148,6 +149,7 @@ def test_an_older_batch_is_replaced():
 # --- options ---------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_id_column_of_the_library():
     screen = pd.read_csv("screen.csv")
     screen.assign(name=[f"m{i}" for i in range(20)]).to_csv("screen.csv", index=False)

@@ -88,6 +88,7 @@ def test_the_same_command_goes_on_and_then_does_nothing(fitted):
     assert torch.load("runs/a/last.ckpt", weights_only=True)["global_step"] == before["global_step"]
 
 
+@pytest.mark.slow
 def test_ckpt_path_last_starts_where_nothing_is_there():
     assert main(["fit", "--config", "c.yaml", "--ckpt_path", "last", "--trainer.max_epochs", "1"]) == 0
     assert epochs() == [0]

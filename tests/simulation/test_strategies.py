@@ -229,6 +229,7 @@ def test_one_point_of_botorch_is_the_best_of_a_grid(acquisition):
     assert value(chosen) > 0.97 * value(grid).max() - 0.03 * value(grid).max().abs()
 
 
+@pytest.mark.slow
 def test_the_last_round_may_have_another_kappa():
     world = functions.TestFunction("ackley", 2)
     state = replace(state_of(world, count=6, q=2), round=1)

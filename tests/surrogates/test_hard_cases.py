@@ -102,6 +102,7 @@ def test_predictions_are_finite_and_right(case, kind):
     assert len(bs.propose(surrogate, 3, bs.read_library(new.head(80), features), allow_repeats=True).frame) == 3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_outliers_are_taken_for_noise(kind):
     """Nothing is left of a signal of size one beside values of 1e4; what matters is that the doubt says so."""

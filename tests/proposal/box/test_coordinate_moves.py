@@ -85,6 +85,7 @@ def test_alternatives():
     assert alternatives(torch.zeros(3).double(), space, False).tolist() == [[0.25, 0.0, 0.0]]
 
 
+@pytest.mark.slow
 def test_whole_numbers_come_near_the_best():
     """One point, all columns whole: brute force."""
     acqf = BatchedEnergyEntropy(labelled(), 0.4)

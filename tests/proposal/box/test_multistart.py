@@ -181,6 +181,7 @@ def test_the_search_beats_random_batches_and_botorch():
     assert value >= float(botorch_value) - 1e-3 * abs(float(botorch_value))
 
 
+@pytest.mark.slow
 def test_the_seed_decides():
     acqf = acquisition()
     search = replace(QUICK, restarts=1, steps=3)
@@ -252,6 +253,7 @@ def test_chunks_hold_several_restarts():
     close(torch.tensor(one[2]["restarts"]), torch.tensor(two[2]["restarts"]))
 
 
+@pytest.mark.slow
 def test_an_energy_that_does_not_add_up_moves_all_points_as_one(monkeypatch):
     acqf = acquisition(energy=SoftmaxEnergy())
     X, value, record = optimize_box(acqf, SPACE, 5, replace(QUICK, steps=5, block=4))

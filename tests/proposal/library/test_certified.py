@@ -359,6 +359,7 @@ def test_one_large_group_does_not_fill_the_shortlist(short, monkeypatch):
     assert choice.certificate["passes"] == 1
 
 
+@pytest.mark.slow
 def test_two_columns_of_groups_and_a_distance(short):
     model, X = toy("sparse"), uniform(120, D, seed=5)
     scaffold, plate = (X[:, 0] * 8).long(), (X[:, 1] * 4).long()

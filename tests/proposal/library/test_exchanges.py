@@ -125,6 +125,7 @@ def test_a_batch_from_a_library(maximize, tmp_path):
     assert torch.equal(again.rows, joint.rows)
 
 
+@pytest.mark.slow
 def test_swaps_keep_to_the_limits():
     X = uniform(200, D, seed=5)
     group = (X[:, 0] * 6).long()

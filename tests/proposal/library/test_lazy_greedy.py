@@ -99,6 +99,7 @@ def test_lazy_greedy_is_full_greedy(name, temperature):
         close(gain, gains, atol=1e-9)
 
 
+@pytest.mark.slow
 @given(seed=st.integers(0, 10_000), q=st.integers(1, 30), temperature=st.floats(0.0, 5.0))
 @LAWS
 def test_choice_on_random_posteriors(seed, q, temperature):

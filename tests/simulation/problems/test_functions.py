@@ -57,6 +57,7 @@ def _optima(world):
     return world._problem.to_cube(world._problem.optima)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "d"), ALL)
 def test_a_closed_loop(tmp_path, name, d):
     """Two rounds of three, by a world that was sent to another process and came back."""

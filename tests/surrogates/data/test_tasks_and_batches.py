@@ -87,6 +87,7 @@ def test_posterior_of_f_without_its_plate_in_numpy(by_plate):
     assert summary == {"column": "plate", "levels": 6, "variance": A_b}
 
 
+@pytest.mark.slow
 def test_plates_are_told_from_features():
     """Offsets recovered within sampling error; better than without them, and than plates that are centered."""
     frame, offset = screen(160, 16, seed=3, confounded=True)
