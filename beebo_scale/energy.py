@@ -162,9 +162,9 @@ class SoftmaxEnergy:
     The closed form expands log sum exp to second order, which fails where beta times the standard deviation of f is
     far above one. Its own normalisation tells: E sum_i omega_i, with the part of f_max, comes out as one only as far
     as the expansion holds. Where it is off by more than `tolerance` the energy is refused. Measured against Monte
-    Carlo (scripts/benchmarks/results/softmax_energy.md), with sd the standard deviation of f: the default tolerance
-    serves beta sd up to 1.5 in all cases, 3 in the best and 4 in none. At the default beta E is off by less than 0.04
-    sd; inside the tolerance by up to 0.7 sd there, and more where the means lie many sd from zero: much of the error is
+    Carlo (scripts/benchmarks/results/softmax_energy.md), with sd the standard deviation of f: the default tolerance serves
+    beta sd up to 1.5 in all cases, 3 in the best and 4 in none. At the default beta E is off by less than 0.04 sd;
+    inside the tolerance by up to 0.7 sd there, and more where the means lie many sd from zero: much of the error is
     that of the normalisation times the level of the means, for which targets should be centered.
 
     Attributes:

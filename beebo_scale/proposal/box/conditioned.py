@@ -201,7 +201,7 @@ class Given:
         return D if self.base.up is None else D - self.base.up @ (self.base.up.mT @ D)
 
     def _explained(self, X: Tensor, F: Tensor) -> Tensor:
-        """Product C(X, S) W = k(X, S) W - F (1 - S S') F_S' W without forming C(X, S), ... q x c."""
+        """C(X, S) W = k(X, S) W - F (1 - S S') F_S' W without forming C(X, S), ... q x c."""
         prior = self.base.prior_covar(X.reshape(-1, X.shape[-1]), self.precision.X) @ self.W
         return prior.reshape(*X.shape[:-1], -1) - F @ self._D
 
