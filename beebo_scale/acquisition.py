@@ -30,17 +30,7 @@ from .information import information_gain
 from .posterior import Posterior
 from .surrogates.botorch_models import posterior_of
 from .surrogates.scalarize import scalarize
-
-
-def check_temperature(temperature: float) -> float:
-    """T' itself, if it is a finite number that is not negative; else `InputError`."""
-    try:
-        value = math.nan if isinstance(temperature, str | bool) else float(temperature)
-    except (TypeError, ValueError):
-        value = math.nan
-    if not (math.isfinite(value) and value >= 0):
-        raise InputError(f"temperature T' = {temperature} is not usable: give a finite number, 0 or more")
-    return value
+from .temperature import check_temperature
 
 
 class BatchedEnergyEntropy(AcquisitionFunction):
@@ -137,10 +127,10 @@ class PosteriorModel(Model):
 
     @property
     def train_inputs(self) -> tuple[Tensor]:
-        """The centers, n x d, if they are inputs as callers give them."""
-        if self._posterior.warp is not None:
-            raise AttributeError("the centers of this posterior are transformed inputs")
-        return (self._posterior.centers,)
+        """The points that the posterior knows, n x d."""
+        if not len(self._posterior.points):
+            raise AttributeError("the inputs of this posterior are known in transformed form only")
+        return (self._posterior.points,)
 
     def posterior(
         self,

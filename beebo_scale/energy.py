@@ -7,13 +7,15 @@ with q as the information gain does, so that the temperature means the same at a
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, fields
-from typing import Protocol, runtime_checkable
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Protocol, runtime_checkable
 
 import torch
 from torch import Tensor
 
 from .posterior import Posterior
+from .protocols import Noise
 
 
 class Energy(Protocol):
@@ -90,32 +92,87 @@ def worth(posterior: Posterior, energy: Energy) -> Posterior:
     """
     if not isinstance(energy, PointEnergy):
         return posterior
-    return _Worth(**{field.name: getattr(posterior, field.name) for field in fields(posterior)}, energy=energy)
+    return ValuedPosterior(posterior, energy)
 
 
 @dataclass(frozen=True)
-class _Worth(Posterior):
-    """See `worth`; not to be augmented with values."""
+class ValuedPosterior(Posterior):
+    """A posterior whose mean is what each point is worth to an energy, see `worth`; not to be augmented with values.
 
-    energy: PointEnergy | None = None
+    Attributes:
+        base: the posterior of f.
+        energy: a sum over points.
+    """
 
-    def mean(self, X: Tensor) -> Tensor:
-        """What each point is worth, ... q x d -> ... q."""
-        return self.mean_variance_and_features(X)[0]
+    base: Posterior
+    energy: PointEnergy
+    noise: Noise = field(init=False, repr=False)
 
-    def mean_and_covar(self, X: Tensor) -> tuple[Tensor, Tensor]:
-        """What each point is worth (... q) and the covariance (... q x q)."""
-        mean, covar = super().mean_and_covar(X)
-        return self._of(mean, covar.diagonal(dim1=-2, dim2=-1)), covar
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "noise", self.base.noise)
+
+    @property
+    def points(self) -> Tensor:
+        """Those of the base."""
+        return self.base.points
+
+    @property
+    def rank(self) -> int:
+        """That of the base."""
+        return self.base.rank
+
+    @property
+    def amplitude(self) -> float:
+        """That of the base."""
+        return self.base.amplitude
+
+    @property
+    def exact(self) -> bool:
+        """Whether the base is exact."""
+        return self.base.exact
+
+    def features(self, X: Tensor) -> Tensor:
+        """Those of the base."""
+        return self.base.features(X)
+
+    def variance(self, X: Tensor) -> Tensor:
+        """That of the base."""
+        return self.base.variance(X)
+
+    def covar(self, X: Tensor) -> Tensor:
+        """That of the base."""
+        return self.base.covar(X)
 
     def mean_variance_and_features(self, X: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """What each point is worth, its variance (both ... q) and its features (... q x r)."""
-        mean, variance, F = super().mean_variance_and_features(X)
-        return self._of(mean, variance), variance, F
+        mean, variance, F = self.base.mean_variance_and_features(X)
+        return self.energy.per_point(mean, variance, self.amplitude), variance, F
 
-    def _of(self, mean: Tensor, variance: Tensor) -> Tensor:
-        assert self.energy is not None
-        return self.energy.per_point(mean, variance, self.amplitude)
+    def mean_and_covar(self, X: Tensor) -> tuple[Tensor, Tensor]:
+        """What each point is worth (... q) and the covariance (... q x q)."""
+        mean, covar = self.base.mean_and_covar(X)
+        return self.energy.per_point(mean, covar.diagonal(dim1=-2, dim2=-1), self.amplitude), covar
+
+    def cross_covar(self, X1: Tensor, F1: Tensor, X2: Tensor, F2: Tensor) -> Tensor:
+        """That of the base."""
+        return self.base.cross_covar(X1, F1, X2, F2)
+
+    def cross_covar_product(self, S: Tensor, F_S: Tensor, W: Tensor) -> Callable[[Tensor, Tensor], Tensor]:
+        """That of the base."""
+        return self.base.cross_covar_product(S, F_S, W)
+
+    def augment(self, X: Tensor, noise: Tensor | float | None = None, Y: Tensor | None = None) -> ValuedPosterior:
+        """Worth and covariance given measurements at X (q x d)."""
+        return ValuedPosterior(self.base.augment(X, noise, Y), self.energy)
+
+    def adapt(self, X: Tensor) -> ValuedPosterior:
+        """With a base that is exact at X."""
+        base = self.base.adapt(X)
+        return self if base is self.base else ValuedPosterior(base, self.energy)
+
+    def to(self, *args: Any, **kwargs: Any) -> ValuedPosterior:
+        """With the base in another dtype or on another device."""
+        return ValuedPosterior(self.base.to(*args, **kwargs), self.energy)
 
 
 def log_softmax_weights(mean: Tensor, beta: float, f_max: float | None = None, alpha: float = 0.05) -> Tensor:
@@ -162,7 +219,7 @@ class SoftmaxEnergy:
     The closed form expands log sum exp to second order, which fails where beta times the standard deviation of f is
     far above one. Its own normalisation tells: E sum_i omega_i, with the part of f_max, comes out as one only as far
     as the expansion holds. Where it is off by more than `tolerance` the energy is refused. Measured against Monte
-    Carlo (scripts/benchmarks/results/softmax_energy.md), with sd the standard deviation of f: the default tolerance serves
+    Carlo (scripts/benchmarks/results/softmax_energy.md), with sd the standard deviation of f: the default serves
     beta sd up to 1.5 in all cases, 3 in the best and 4 in none. At the default beta E is off by less than 0.04 sd;
     inside the tolerance by up to 0.7 sd there, and more where the means lie many sd from zero: much of the error is
     that of the normalisation times the level of the means, for which targets should be centered.

@@ -1,357 +1,134 @@
-r"""One posterior for every surrogate.
+r"""What every posterior answers, whatever surrogate it comes from.
 
-Exact GP, LOVE, SGPR and SVGP all have the same form over a set of centers Z (training rows or inducing points):
+A posterior is a Gaussian process given the measurements, as an immutable cache that is differentiable in x only.
+Surrogates build one; acquisition, choice and simulation ask it no more than what stands here. The covariance between
+two points follows from the points and their features F(x), a row of length r for each point, so that a search computes
+features once and combines them as often as it likes.
 
-    mean(x)  = m(x) + k(x, Z) alpha
-    F(x)     = k(x, Z) R                                 features, one row of length r for each x
-    C(x, x') = k(x, x') - F(x) F(x')' + [F(x) S][F(x') S]'
-
-`R` (the down-root) takes away what the data explain; `S` (the up-root, written in feature space, so that the up-root
-over the centers is U = R S) gives back what a sparse surrogate does not know. Exact GP: R = L^-T with
-L L' = K + Sigma and no S. LOVE: R R' ~ (K + Sigma)^-1 from below and no S. Whitened SVGP and SGPR: R = L^-T with
-L L' = K_ZZ and S = chol of the whitened variational covariance.
-
-Surrogates build a `Posterior`; everything else reads it. Shapes: n centers, r rank, u columns of S, q batch points.
+Shapes: n known points, r rank, q batch points. `KernelPosterior` is that of the exact and all approximate processes.
 """
 
 from __future__ import annotations
 
-import copy
-from dataclasses import dataclass, replace
-from functools import cached_property
+from abc import ABC, abstractmethod
+from collections.abc import Callable
 from typing import Any
 
 import torch
-from gpytorch.kernels import Kernel
-from gpytorch.means import Mean
 from torch import Tensor
-from torch.nn import Module
 
-from .kernels.stationary import gram
-from .linalg.roots import Root, compressed, spanning_columns
-from .protocols import Noise as Noise
-from .protocols import Solver as Solver
+from .protocols import Noise
 
 
-@dataclass(frozen=True)
-class Posterior:
-    """A Gaussian process posterior as an immutable cache, differentiable in x only.
+class Posterior(ABC):
+    """A Gaussian process posterior of the latent function f; a new one defines what is abstract here.
 
     Attributes:
-        kernel: prior covariance k, a gpytorch kernel with frozen parameters.
-        prior_mean: prior mean m, ... q x d -> ... q (a gpytorch mean).
-        centers: Z, n x d.
-        weights: alpha, n.
-        down: R, n x r.
         noise: sigma^2(x) of a new measurement, ... q x d -> ... q.
-        up: S, r x u, or None.
-        warp: map from the inputs that callers give to those of kernel, mean and centers (botorch's input transform, or
-            columns `added` at the end); None is the identity. The noise sees what callers give.
-        prior_variance: A where the centers do not show it, None takes the mean of k(z, z) over them.
-        solver: solves with K + Sigma where R R' is only part of its inverse (LOVE); None where nothing is left out.
     """
 
-    kernel: Kernel
-    prior_mean: Mean
-    centers: Tensor
-    weights: Tensor
-    down: Root
     noise: Noise
-    up: Tensor | None = None
-    warp: Module | None = None
-    prior_variance: float | None = None
-    solver: Solver | None = None
 
     @property
+    @abstractmethod
+    def points(self) -> Tensor:
+        """Measured or inducing points as callers give them, none (0 x d) if unknown; a search starts from the best."""
+
+    @property
+    @abstractmethod
     def rank(self) -> int:
         """Number of features r."""
-        return self.down.rank
 
     @property
-    def points(self) -> Tensor:
-        """The centers without the columns that the warp adds to what callers give, n x d."""
-        return self.centers[:, : self.centers.shape[-1] - getattr(self.warp, "added", 0)]
-
-    @property
-    def exact(self) -> bool:
-        """Whether the root leaves nothing out, so that `adapt` has nothing to add."""
-        return self.solver is None
-
-    @property
-    def dtype(self) -> torch.dtype:
-        """Number format of the cache."""
-        return self.centers.dtype
-
-    @property
-    def device(self) -> torch.device:
-        """Where the cache lies."""
-        return self.centers.device
-
-    @cached_property
+    @abstractmethod
     def amplitude(self) -> float:
-        """Prior variance A: the mean of k(z, z) over the centers (paper, section on the temperature)."""
-        if self.prior_variance is not None:
-            return self.prior_variance
-        with torch.no_grad():
-            return float(self.kernel(self.centers, diag=True).mean())
+        """Prior variance A, the scale of f (paper, section on the temperature)."""
 
-    def mean(self, X: Tensor) -> Tensor:
-        """Posterior mean m(x) + k(x, Z) alpha.
-
-        Args:
-            X: ... q x d.
-
-        Returns:
-            ... q.
-        """
-        X = self._warped(X)
-        return self._mean(X, self._cross(X))
-
-    def covar(self, X: Tensor) -> Tensor:
-        """Posterior covariance of the latent function (no measurement noise).
-
-        Args:
-            X: ... q x d.
-
-        Returns:
-            ... q x q.
-        """
-        X = self._warped(X)
-        return self._covar(X, self._features(X, self._cross(X)))
-
-    def variance(self, X: Tensor) -> Tensor:
-        """The diagonal of `covar` without forming it.
-
-        Args:
-            X: ... q x d.
-
-        Returns:
-            ... q, never below zero.
-        """
-        X = self._warped(X)
-        return self._variance(X, self._features(X, self._cross(X)))
-
-    def mean_and_covar(self, X: Tensor) -> tuple[Tensor, Tensor]:
-        """`mean` (... q) and `covar` (... q x q) from one evaluation of k(X, Z)."""
-        X = self._warped(X)
-        K = self._cross(X)
-        return self._mean(X, K), self._covar(X, self._features(X, K))
-
-    def mean_and_variance(self, X: Tensor) -> tuple[Tensor, Tensor]:
-        """`mean` and `variance` (both ... q) from one evaluation of k(X, Z)."""
-        return self.mean_variance_and_features(X)[:2]
-
+    @abstractmethod
     def mean_variance_and_features(self, X: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """`mean`, `variance` (both ... q) and `features` (... q x r) from one evaluation of k(X, Z)."""
-        X = self._warped(X)
-        K = self._cross(X)
-        F = self._features(X, K)
-        return self._mean(X, K), self._variance(X, F), F
+        """Mean, variance of f (... q, never below zero) and features (... q x r) at X, ... q x d."""
 
-    def features(self, X: Tensor) -> Tensor:
-        """F(x) = k(x, Z) R: all that the covariance between two points needs beside the prior.
-
-        Args:
-            X: ... q x d.
-
-        Returns:
-            ... q x r.
-        """
-        X = self._warped(X)
-        return self._features(X, self._cross(X))
-
-    def prior_covar(self, X1: Tensor, X2: Tensor) -> Tensor:
-        """Prior covariance k between two sets of points, ... p x d and ... q x d -> ... p x q."""
-        return gram(self.kernel, self._warped(X1), self._warped(X2))
-
+    @abstractmethod
     def cross_covar(self, X1: Tensor, F1: Tensor, X2: Tensor, F2: Tensor) -> Tensor:
-        """Posterior covariance between two sets of points whose features are known.
+        """Covariance of f between two sets of points whose features are known.
 
         Args:
-            X1: p x d.
-            F1: its `features`, p x r.
-            X2: q x d.
-            F2: its `features`, q x r.
+            X1: ... p x d.
+            F1: its `features`, ... p x r.
+            X2: ... q x d.
+            F2: its `features`, ... q x r.
 
         Returns:
-            p x q.
+            ... p x q.
         """
-        C = self.prior_covar(X1, X2) - F1 @ F2.mT
-        return C if self.up is None else C + (F1 @ self.up) @ (F2 @ self.up).mT
 
+    @abstractmethod
     def augment(self, X: Tensor, noise: Tensor | float | None = None, Y: Tensor | None = None) -> Posterior:
-        """This posterior conditioned on measurements at X; exact conditioning, O(n r q + q^3).
-
-            Z <- [Z; X]   R <- [[R, -P L^-T], [0, L^-T]]   S <- [S; 0]     with L L' = C(X, X) + Sigma
-            alpha <- [alpha; 0] + R_new L^-1 (y - mean(X))                 P = R (1 - S S') F(X)'
+        """This posterior conditioned on measurements at X.
 
         Args:
             X: q x d points.
             noise: their variance, a number or q; None takes the posterior's own `noise(X)`.
             Y: measured values, q; None conditions the covariance only and leaves the mean.
-
-        Raises:
-            ValueError: X is no matrix, shapes disagree, a noise variance is negative, or C + Sigma is not positive
-                definite.
         """
-        if X.dim() != 2:
-            raise ValueError(f"augment takes a matrix, q x d points, got shape {tuple(X.shape)}")
-        if Y is not None and Y.numel() != len(X):
-            raise ValueError(f"Y is one value for each of {len(X)} points, got shape {tuple(Y.shape)}")
-        with torch.no_grad():
-            X = X.to(self.centers)
-            sigma2 = self._noise_at(X, noise)  # q
-            T = self._warped(X)
-            K = self._cross(T)
-            F = self._features(T, K)  # q x r
-            L = _cholesky(self._covar(T, F) + torch.diag_embed(sigma2))
-            B = F if self.up is None else F - (F @ self.up) @ self.up.mT  # q x r
-            down = self.down.extend(B, L)
-            up = _padded(self.up, len(T))
-            weights = torch.cat([self.weights, self.weights.new_zeros(len(T))])
-            if Y is not None:
-                residual = Y.to(self.centers).reshape(-1, 1) - self._mean(T, K).unsqueeze(-1)  # q x 1
-                z = torch.linalg.solve_triangular(L, residual, upper=False)  # q x 1
-                new = torch.cat([z.new_zeros(self.rank, 1), z])  # (r + q) x 1
-                weights = weights + down.expand(new).squeeze(-1)
-        solver = None if self.solver is None else self.solver.extend(T, sigma2)
-        return replace(self, centers=torch.cat([self.centers, T]), weights=weights, down=down, up=up, solver=solver)
 
-    def adapt(self, X: Tensor, tolerance: float = 1e-8) -> Posterior:
-        """This posterior with a root that is exact at X, in value and gradient; of use where R R' < (K + Sigma)^-1.
-
-        The root also spans W = (K + Sigma)^-1 k(Z, X). Away from X it is no worse than before, and C remains never too
-        small. The mean is untouched, and exact and sparse posteriors, which leave nothing out, are returned as they
-        are. The rank grows by the number of points; adapt the posterior that you started from when X has moved.
-
-        Args:
-            X: ... q x d points, one root for all batches.
-            tolerance: how far the variance may be off at each point, in units of the noise variance.
-        """
-        if self.solver is None:
-            return self
-        with torch.no_grad():
-            X = X.detach().to(self.centers)
-            B = self._cross(self._warped(X)).mT  # n x c
-            W, KW = self.solver.solve(B, tolerance * self.noise(X).reshape(-1))
-        return self.spanning(W, KW)
-
-    def spanning(self, W: Tensor, KW: Tensor) -> Posterior:
-        """This posterior with the columns W added to what its root spans.
-
-        R' (K + Sigma) R = 1 holds before and after (see `spanning_columns`), so that R R' stays a Galerkin projection,
-        from below, whatever W is.
-
-        Args:
-            W: n x c.
-            KW: (K + Sigma) W, n x c.
-        """
-        with torch.no_grad():
-            columns = spanning_columns(self.down, W, KW)
-        return replace(self, down=self.down.join(columns), up=_padded(self.up, columns.shape[-1]))
-
-    def compress(self, rank: int) -> Posterior:
-        """This posterior with `rank` features: those that explain most variance at the centers.
-
-        R <- R V with V the leading eigenvectors of F(Z)' F(Z). V has orthonormal columns, so R V V' R' <= R R': the
-        covariance, and with it the information gain, can only grow. The mean is untouched. O(n^2 r). With an up-root,
-        the (rare) directions in which the posterior knows less than the prior are all kept, as extra features.
-
-        Raises:
-            ValueError: rank < 1.
-        """
-        if rank < 1:
-            raise ValueError(f"a rank is at least 1, got {rank}")
-        if rank >= self.rank:
-            return self
-        with torch.no_grad():
-            moment = self.centers.new_zeros(self.rank, self.rank)  # F(Z)' F(Z), r x r
-            for Z in self.centers.split(1024):  # in chunks: no n x n matrix beside the root
-                F = self.down.features(self._cross(Z))
-                moment += F.mT @ F
-            down, up = compressed(self.down, self.up, moment, rank)
-        return replace(self, down=down, up=up)
-
+    @abstractmethod
     def to(self, *args: Any, **kwargs: Any) -> Posterior:
         """The same posterior with another dtype or on another device (arguments as in `torch.Tensor.to`)."""
-        return replace(
-            self,
-            kernel=copy.deepcopy(self.kernel).to(*args, **kwargs),
-            prior_mean=copy.deepcopy(self.prior_mean).to(*args, **kwargs),
-            centers=self.centers.to(*args, **kwargs),
-            weights=self.weights.to(*args, **kwargs),
-            down=self.down.to(*args, **kwargs),
-            noise=self.noise.to(*args, **kwargs),
-            up=None if self.up is None else self.up.to(*args, **kwargs),
-            warp=None if self.warp is None else copy.deepcopy(self.warp).to(*args, **kwargs),
-            solver=None if self.solver is None else self.solver.to(*args, **kwargs),
-        )
 
-    def _warped(self, X: Tensor) -> Tensor:
-        """Inputs as kernel and mean take them, ... q x d."""
-        T = X if self.warp is None else self.warp(X)
-        if T.dim() < 2 or T.shape[-1] != self.centers.shape[-1]:
-            raise ValueError(f"points come as ... x q x {self.centers.shape[-1]}, got shape {tuple(X.shape)}")
-        return T
+    @property
+    def exact(self) -> bool:
+        """Whether the features leave nothing out, so that `adapt` has nothing to add."""
+        return True
 
-    def _cross(self, T: Tensor) -> Tensor:
-        """k(T, Z), all batches in one matrix as all share the centers: ... q x d -> p x n, p = product(...) q."""
-        return gram(self.kernel, T.reshape(-1, T.shape[-1]), self.centers)
+    def adapt(self, X: Tensor) -> Posterior:
+        """This posterior with features that are exact at X (... q x d), in value and gradient."""
+        return self
 
-    def _noise_at(self, X: Tensor, noise: Tensor | float | None) -> Tensor:
-        """Noise variances of q points as a vector: those given, or the posterior's own."""
-        sigma2 = torch.as_tensor(self.noise(X) if noise is None else noise, dtype=self.dtype, device=self.device)
-        if sigma2.dim() > 0 and sigma2.shape != X.shape[:-1]:
-            raise ValueError(f"noise is a number or one for each of {len(X)} points, got {tuple(sigma2.shape)}")
-        if not bool((sigma2 >= 0).all()):
-            raise ValueError("noise variances must not be negative or NaN")
-        return sigma2.expand(len(X))
+    @property
+    def dtype(self) -> torch.dtype:
+        """Number format of the cache."""
+        return self.points.dtype
 
-    def _features(self, X: Tensor, K: Tensor) -> Tensor:
-        return self.down.features(K).reshape(*X.shape[:-1], self.rank)
+    @property
+    def device(self) -> torch.device:
+        """Where the cache lies."""
+        return self.points.device
 
-    def _mean(self, X: Tensor, K: Tensor) -> Tensor:
-        return self.prior_mean(X) + (K @ self.weights).reshape(X.shape[:-1])
+    def mean(self, X: Tensor) -> Tensor:
+        """Posterior mean, ... q x d -> ... q."""
+        return self.mean_variance_and_features(X)[0]
 
-    def _covar(self, X: Tensor, F: Tensor) -> Tensor:
-        C = gram(self.kernel, X, X) - _SelfProduct.apply(F)
-        if self.up is None:
-            return C
-        G = F @ self.up
-        return C + G @ G.mT
+    def variance(self, X: Tensor) -> Tensor:
+        """The diagonal of `covar` without forming it, ... q x d -> ... q."""
+        return self.mean_variance_and_features(X)[1]
 
-    def _variance(self, X: Tensor, F: Tensor) -> Tensor:
-        v = self.kernel(X, diag=True) - F.square().sum(-1)
-        if self.up is not None:
-            v = v + (F @ self.up).square().sum(-1)
-        return v.clamp_min(0.0)  # a variance; rounding may leave it a few ulp below zero at a noiseless center
+    def features(self, X: Tensor) -> Tensor:
+        """F(x), ... q x d -> ... q x r."""
+        return self.mean_variance_and_features(X)[2]
 
+    def covar(self, X: Tensor) -> Tensor:
+        """Posterior covariance of f (no measurement noise), ... q x d -> ... q x q."""
+        return self.mean_and_covar(X)[1]
 
-def _padded(up: Tensor | None, count: int) -> Tensor | None:
-    """[S; 0]: S for a root with more columns."""
-    return None if up is None else torch.cat([up, up.new_zeros(count, up.shape[-1])])
+    def mean_and_variance(self, X: Tensor) -> tuple[Tensor, Tensor]:
+        """`mean` and `variance`, both ... q."""
+        return self.mean_variance_and_features(X)[:2]
 
+    def mean_and_covar(self, X: Tensor) -> tuple[Tensor, Tensor]:
+        """`mean` (... q) and `covar` (... q x q)."""
+        mean, _, F = self.mean_variance_and_features(X)
+        return mean, self.cross_covar(X, F, X, F)
 
-class _SelfProduct(torch.autograd.Function):
-    """F F', ... q x r -> ... q x q. Autograd would take it for a product of two matrices, at twice the work."""
+    def cross_covar_product(self, S: Tensor, F_S: Tensor, W: Tensor) -> Callable[[Tensor, Tensor], Tensor]:
+        """The function (X, F) -> C(X, S) W, for points S that stay while X moves.
 
-    @staticmethod
-    def forward(ctx: Any, F: Tensor) -> Tensor:
-        ctx.save_for_backward(F)
-        return F @ F.mT
+        Args:
+            S: s x d.
+            F_S: its `features`, s x r.
+            W: s x c.
 
-    @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> Tensor:
-        (F,) = ctx.saved_tensors
-        return (grad + grad.mT) @ F
-
-
-def _cholesky(A: Tensor) -> Tensor:
-    """Cholesky without jitter, which would enter C and bias the information gain."""
-    L, info = torch.linalg.cholesky_ex(A)
-    if info.any():
-        raise ValueError(
-            "C + Sigma is not positive definite in this number format: the points repeat each other and the noise "
-            "variance is too small for it; raise the noise variance or use float64"
-        )
-    return L
+        Returns:
+            From ... q x d points and their features, ... q x r, to ... q x c.
+        """
+        return lambda X, F: self.cross_covar(X, F, S, F_S) @ W

@@ -10,12 +10,20 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
-import torch
-
-from .acquisition import check_temperature
 from .errors import InputError
 
 Schedule = Callable[[int, int], float]
+
+
+def check_temperature(temperature: float) -> float:
+    """T' itself, if it is a finite number that is not negative; else `InputError`."""
+    try:
+        value = math.nan if isinstance(temperature, str | bool) else float(temperature)
+    except (TypeError, ValueError):
+        value = math.nan
+    if not (math.isfinite(value) and value >= 0):
+        raise InputError(f"temperature T' = {temperature} is not usable: give a finite number, 0 or more")
+    return value
 
 
 @dataclass(frozen=True)
@@ -119,6 +127,8 @@ class LogNormalDraws:
     def __call__(self, round: int, rounds: int) -> float:
         """T' of a round."""
         _part(round, rounds)
+        import torch
+
         generator = torch.Generator().manual_seed(self.seed)
         draws = torch.randn(round + 1, generator=generator, dtype=torch.float64)
         return self.median * math.exp(self.sigma * float(draws[round]))

@@ -8,7 +8,7 @@ from gpytorch.kernels import Kernel, MaternKernel, ScaleKernel
 from gpytorch.means import ConstantMean
 from hypothesis import settings
 
-from beebo_scale import Posterior
+from beebo_scale import KernelPosterior
 from beebo_scale.linalg.roots import CholeskyRoot, DenseRoot
 from beebo_scale.surrogates.gaussian_process.noise import ConstantNoise
 
@@ -51,7 +51,7 @@ def constant_mean(value) -> ConstantMean:
 class Toy:
     """A posterior and the same posterior's moments from textbook formulas."""
 
-    posterior: Posterior
+    posterior: KernelPosterior
     lengthscale: torch.Tensor  # d
     outputscale: float
     constant: float
@@ -78,7 +78,7 @@ def exact_toy(n=12, d=2, seed=0, sigma2=0.05, outputscale=1.3, constant=0.4, den
     gain = torch.linalg.inv(A)
     weights = gain @ (y - constant)
     L = torch.linalg.cholesky(A)
-    posterior = Posterior(
+    posterior = KernelPosterior(
         kernel=matern_kernel(lengthscale, outputscale),
         prior_mean=constant_mean(constant),
         centers=Z,

@@ -13,7 +13,7 @@ def test_gb1_is_the_published_landscape():
 
 
 def test_gb1_is_ready_for_reading():
-    table = read_table(gb1(), "fitness", {"variant": "protein"}, id="variant")
+    table = read_table(gb1(), "fitness", features={"variant": "protein"}, id="variant")
     assert (len(table), table.dropped) == (149_361, 0)
     assert Encoder.from_table(table).width == 4
 

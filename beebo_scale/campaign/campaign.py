@@ -10,32 +10,32 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ..errors import InputError
-from ..proposal import check_request
+from ..proposal import choose, prepare_measured
 from ..proposal.provenance import input_hashes
-from ..screening import Batch, Encoder, Layout, Table, read_table, write_plates
+from ..screening import Batch, EncodedTable, Encoder, Layout, Table, write_plates
 from ..screening.columns import missing_text
-from ..screening.files.opening import open_source
+from ..screening.files.opening import Source, open_source
 from ..screening.invalid import listed
-from ..screening.library import Library, open_library
+from ..screening.table import read_columns
 from ..surrogates import Surrogate, fit, load_surrogate
 from ..surrogates.outliers import far_out
-from .choose import choose_batch
+from .entry import enter, give_up
 from .folder import Folder, write_text
-from .record import enter, give_up
 from .results import Results
+from .rows import EntryCounts
 from .settings import Settings
-from .state import INITIAL, Books, columns
+from .state import INITIAL, CampaignState, columns
 from .status import Status, status_of
-from .tally import Tally
 
 if TYPE_CHECKING:
     import pandas as pd
 
-Source = str | os.PathLike[str]
-LOOK = "look at them, or take robust: true (campaign init --robust) or transform: rank"
+    Listing = str | os.PathLike[str] | pd.DataFrame
+
+LOOK = "look at them, or take likelihood: student-t (campaign init --robust) or transform: rank"
 
 
 @dataclass(frozen=True)
@@ -68,8 +68,15 @@ class Campaign:
     folder: Folder
 
     @classmethod
-    def create(cls, path: Source, measured: Source | pd.DataFrame, settings: Settings) -> Campaign:
-        """Start a campaign in a new folder.
+    def create(cls, path: str | os.PathLike[str], measured: Listing | Source, settings: Settings) -> Campaign:
+        """Start a campaign in a new folder, see `started`."""
+        return cls.started(path, measured, settings)[0]
+
+    @classmethod
+    def started(
+        cls, path: str | os.PathLike[str], measured: Listing | Source, settings: Settings
+    ) -> tuple[Campaign, Table]:
+        """Start a campaign in a new folder; also the table of the first results.
 
         Args:
             path: of the folder, new or empty.
@@ -83,12 +90,13 @@ class Campaign:
         folder = Path(path)
         if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
             raise InputError(f"{folder} exists already; give a new folder, or go on with campaign suggest")
-        drop = settings.drop_invalid
-        noise, batch = settings.noise_variance, settings.batch
-        table = read_table(measured, settings.target, settings.features, None, noise, drop, batch)
-        settings = replace(settings, features=dict(table.kinds))
-        check_request(settings.request(1), table, _library(settings.library, settings, table), settings.box)
-        frame = _initial(measured, table, settings)
+        file, given = open_source(measured), settings.columns
+        aside = given.features is None and given.id in file.columns  # an id that is no feature
+        table = read_columns(file, given if aside else replace(given, id=None))
+        settings = replace(settings, columns=replace(given, features=dict(table.kinds)))
+        first = settings.of_round(1)
+        prepare_measured(first.choice, EncodedTable.of(table), given.id, given.drop_invalid)
+        frame = _initial(file, table, settings)
         with _new(folder) as new:
             new.make()
             write_text(new.measured, frame)
@@ -98,10 +106,10 @@ class Campaign:
             new.settings.write_text(text, encoding="utf-8")
         campaign = cls(Folder(folder))
         campaign.refresh()
-        return campaign
+        return campaign, table
 
     @classmethod
-    def open(cls, path: Source) -> Campaign:
+    def open(cls, path: str | os.PathLike[str]) -> Campaign:
         """A campaign that was started before.
 
         Raises:
@@ -118,17 +126,17 @@ class Campaign:
         """The settings as they stand in the folder now."""
         return Settings.from_yaml(self.folder.settings)
 
-    def books(self) -> Books:
+    def state(self) -> CampaignState:
         """Results and proposals as they stand in the folder now."""
-        return Books.read(self.folder, self.settings)
+        return CampaignState.read(self.folder, self.settings)
 
     def refresh(self) -> None:
         """Write pending.csv anew."""
         with self.folder.locked():
-            self._refresh(self.books())
+            self._refresh(self.state())
 
-    def _refresh(self, books: Books) -> None:
-        write_text(self.folder.pending, books.waiting)
+    def _refresh(self, state: CampaignState) -> None:
+        write_text(self.folder.pending, state.waiting)
 
     def suggest(self, q: int | None = None, layout: Layout | None = None) -> Suggestion:
         """Fit all results, choose the next batch, and put it down as pending.
@@ -144,21 +152,24 @@ class Campaign:
             InputError: as in `fit` and `propose`, or another process holds the folder.
         """
         with self.folder.locked():
-            books = self.books()
-            settings = books.settings
+            state = self.state()
             number = max(self.folder.rounds(), default=0) + 1
-            request = settings.request(number, q)
+            settings = state.settings.from_folder(self.folder.path).of_round(number, q)
             self.folder.make()
             table = self.table()
-            library = _library(settings.library_path(self.folder.path), settings, table)
-            check_request(request, table, library, settings.box)
+            measured = EncodedTable.of(table)
+            failed = _some(state.features(state.failed))
+            choice = settings.choice.but(
+                pending=_some(state.features(state.pending)), exclude=(failed, settings.choice.exclude)
+            )
+            prepared = prepare_measured(choice, measured, settings.columns.id, settings.columns.drop_invalid)
             started = time.monotonic()
-            surrogate, notes = self._fit(table, number)
+            surrogate, notes = self._fit(measured, settings, number)
             far = far_out(surrogate, table)
             notes += [f"{far}: {LOOK}"] if far else []
             seconds = round(time.monotonic() - started, 3)
-            batch = choose_batch(surrogate, books, request, library)
-            batch.run["campaign"] = {"round": number, "pending": len(books.pending), "failed": len(books.failed)}
+            batch = choose(prepared, surrogate)
+            batch.run["campaign"] = {"round": number, "pending": len(state.pending), "failed": len(state.failed)}
             batch.run["measured"] = {"source": table.source, "rows": len(table), "dropped": table.dropped}
             batch.run["inputs"] |= input_hashes(str(self.folder.measured), str(self.folder.settings))
             batch.run["timings"] = {"fit_seconds": seconds} | batch.run["timings"]
@@ -166,18 +177,16 @@ class Campaign:
             surrogate.save(self.folder.model(number))
             plates = () if layout is None else tuple(write_plates(batch.frame, path, layout))
             batch.write(path)  # last: this file makes the round
-            self._refresh(self.books())
+            self._refresh(self.state())
         return Suggestion(batch, number, path, plates, tuple(notes))
 
     def table(self) -> Table:
         """All results that have a value."""
-        settings = self.settings
-        noise, batch = settings.noise_variance, settings.batch
-        return read_table(self.folder.measured, settings.target, settings.features, None, noise, batch=batch)
+        return read_columns(self.folder.measured, replace(self.settings.columns, id=None, drop_invalid=False))
 
-    def _fit(self, table: Table, number: int) -> tuple[Surrogate, list[str]]:
+    def _fit(self, measured: EncodedTable, settings: Settings, number: int) -> tuple[Surrogate, list[str]]:
         """The surrogate of a round, warm from the last one's if that is still of use."""
-        settings, notes = self.settings, []
+        notes: list[str] = []
         last, warm = self.folder.model(number - 1), None
         if last.exists():
             try:
@@ -187,17 +196,15 @@ class Campaign:
         if warm is not None and not _same_rows(warm, settings):
             notes.append(f"the fit starts anew: {last.name} is {warm.design.words}")
             warm = None
-        if warm is not None and not _same_inputs(warm, Encoder.from_table(table), settings.priors):
+        if warm is not None and not _same_inputs(warm, measured.encoder, settings.fitting.priors):
             notes.append(f"the fit starts anew: {last.name} knows other features")
             warm = None
-        options: dict[str, Any] = {"transform": settings.transform, "priors": settings.priors}
-        options["likelihood"] = settings.likelihood
-        surrogate = fit(table, settings.kind, warm_start=warm, seed=settings.request(number).seed, **options)
+        surrogate = fit(measured, fitting=settings.fitting, warm_start=warm)
         if surrogate.report.warning:
             notes.append(surrogate.report.warning)
         return surrogate, notes
 
-    def record(self, results: Source | pd.DataFrame, extra: bool = False, replicate: bool = False) -> Tally:
+    def record(self, results: Listing, extra: bool = False, replicate: bool = False) -> EntryCounts:
         """Enter results, all or none of them; see `record.enter`.
 
         Args:
@@ -210,10 +217,10 @@ class Campaign:
             InputError: rows that are refused, or another process holds the folder.
         """
         with self.folder.locked():
-            books = self.books()
-            return self._keep(*enter(books, Results.read(results, books.settings), extra, replicate))
+            state = self.state()
+            return self._keep(*enter(state, Results.read(results, state.settings), extra, replicate))
 
-    def give_up(self, rows: Source | pd.DataFrame) -> Tally:
+    def give_up(self, rows: Listing) -> EntryCounts:
         """Take experiments off what is pending without a result; they may be proposed again.
 
         Args:
@@ -223,45 +230,43 @@ class Campaign:
             InputError: rows that are not pending, or another process holds the folder.
         """
         with self.folder.locked():
-            books = self.books()
-            return self._keep(*give_up(books, Results.read(rows, books.settings, with_target=False)))
+            state = self.state()
+            return self._keep(*give_up(state, Results.read(rows, state.settings, with_target=False)))
 
-    def _keep(self, books: Books, tally: Tally) -> Tally:
-        write_text(self.folder.measured, books.measured)
-        self._refresh(books)
-        return tally
+    def _keep(self, state: CampaignState, counts: EntryCounts) -> EntryCounts:
+        write_text(self.folder.measured, state.measured)
+        self._refresh(state)
+        return counts
 
     def status(self) -> Status:
         """Where the campaign stands; waits for nobody."""
-        return status_of(self.folder, self.books())
+        return status_of(self.folder, self.state())
 
 
-def _library(path: str | None, settings: Settings, table: Table) -> Library | None:
-    """The candidates with their ids checked, if there are any."""
-    lengths = Encoder.from_table(table).lengths if settings.drop_invalid else None
-    return None if path is None else open_library(path, table.kinds, settings.id, lengths=lengths)
+def _some(frame: pd.DataFrame) -> pd.DataFrame | None:
+    """A frame that has rows."""
+    return frame if len(frame) else None
 
 
-def _initial(measured: Source | pd.DataFrame, table: Table, settings: Settings) -> pd.DataFrame:
+def _initial(file: Source, table: Table, settings: Settings) -> pd.DataFrame:
     """The first measured.csv: every row that has a target."""
     import pandas as pd
 
-    file = open_source(measured)
     frame = table.frame.copy()
-    if settings.id is not None and settings.id not in frame:
+    if settings.columns.id is not None and settings.columns.id not in frame:
         cells = pd.Series("", index=frame.index, dtype=object)
-        if settings.id in file.columns:
+        if settings.columns.id in file.columns:
             assert table.numbers is not None
-            raw = file.load([settings.id])[settings.id].iloc[table.numbers - 1].astype(object)
+            raw = file.load([settings.columns.id])[settings.columns.id].iloc[table.numbers - 1].astype(object)
             cells = raw.where(~missing_text(raw), "")
-        frame.insert(0, settings.id, cells.to_numpy())
+        frame.insert(0, settings.columns.id, cells.to_numpy())
     assert table.y is not None
-    for name, y in zip(settings.targets, table.y.reshape(len(table), -1).T, strict=True):
+    for name, y in zip(settings.columns.targets, table.y.reshape(len(table), -1).T, strict=True):
         frame[name] = y
-    if settings.noise_variance is not None:
-        frame[settings.noise_variance] = table.noise_variance
-    if settings.batch is not None:
-        frame[settings.batch] = table.batch
+    if settings.columns.noise_variance is not None:
+        frame[settings.columns.noise_variance] = table.noise_variance
+    if settings.columns.batch is not None:
+        frame[settings.columns.batch] = table.batch
     frame["round"], frame["rank"], frame["status"] = "", "", INITIAL
     return frame[columns(settings)]
 
@@ -269,7 +274,9 @@ def _initial(measured: Source | pd.DataFrame, table: Table, settings: Settings) 
 def _same_rows(surrogate: Surrogate, settings: Settings) -> bool:
     """Whether a surrogate knows the targets and batches of a campaign."""
     tasks = [task.name for task in surrogate.design.tasks]
-    return tasks == list(settings.weights) and (surrogate.design.batch is None) == (settings.batch is None)
+    return tasks == list(settings.columns.weights) and (surrogate.design.batch is None) == (
+        settings.columns.batch is None
+    )
 
 
 def _same_inputs(surrogate: Surrogate, encoder: Encoder, priors: str) -> bool:

@@ -1,4 +1,4 @@
-"""Where results are entered: a change of the books under way."""
+"""Entering results: each leaves pending and enters measured once, however often and in whatever pieces it comes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import numpy as np
 from ..errors import InputError
 from ..screening.columns import rows_text
 from .results import Result, Results
-from .rows import Line, in_order, mark
+from .rows import EntryCounts, MeasuredRow, in_order, mark
 from .state import (
     EXTRA,
     FAILED,
@@ -23,59 +23,58 @@ from .state import (
     PARTIAL,
     REPLICATE,
     STATUS,
-    Books,
+    CampaignState,
     Key,
     columns,
     identity,
     keys,
     places,
 )
-from .tally import Tally
 
 if TYPE_CHECKING:
     import pandas as pd
 
 
 @dataclass
-class Desk:
-    """A change of the books under way.
+class ResultEntry:
+    """A change of the state under way.
 
     Attributes:
-        books: before the change.
+        state: before the change.
         results: to be entered.
-        untouched: match -> position in `books.pending` of a proposal that has no row in measured.csv.
+        untouched: match -> position in `state.pending` of a proposal that has no row in measured.csv.
         lines: match -> rows of measured.csv.
         changed: rows of measured.csv to be written, each once.
         refused: what is wrong -> row numbers.
     """
 
-    books: Books
+    state: CampaignState
     results: Results
     untouched: dict[Key, int] = field(default_factory=dict)
-    lines: dict[Key, list[Line]] = field(default_factory=dict)
-    changed: dict[int, Line] = field(default_factory=dict)
+    lines: dict[Key, list[MeasuredRow]] = field(default_factory=dict)
+    changed: dict[int, MeasuredRow] = field(default_factory=dict)
     refused: dict[str, list[int]] = field(default_factory=dict)
-    tally: Tally = field(default_factory=Tally)
+    counts: EntryCounts = field(default_factory=EntryCounts)
 
     def __post_init__(self) -> None:
-        measured, pending, settings = self.books.measured, self.books.pending, self.books.settings
+        measured, pending, settings = self.state.measured, self.state.pending, self.state.settings
         wanted = {row.match for row in self.results.rows}
         begun = set(places(measured))
         for position, (match, place) in enumerate(zip(self._matches(pending, "rounds"), places(pending), strict=True)):
             if match in wanted and place not in begun:
                 self.untouched.setdefault(match, position)
-        names, values = columns(settings), self.books.values(measured)
+        names, values = columns(settings), self.state.values(measured)
         cells = measured[names].to_numpy(dtype=object)
         for position, match in enumerate(self._matches(measured, "measured.csv")):
             if match in wanted:
-                known = {n: float(y) for n, y in zip(settings.targets, values[position], strict=True) if y == y}
-                line = Line(dict(zip(names, cells[position], strict=True)), known, position)
+                known = {n: float(y) for n, y in zip(settings.columns.targets, values[position], strict=True) if y == y}
+                line = MeasuredRow(dict(zip(names, cells[position], strict=True)), known, position)
                 self.lines.setdefault(match, []).append(line)
 
     def _matches(self, frame: pd.DataFrame, source: str) -> list[Key]:
-        settings = self.books.settings
+        settings = self.state.settings
         if self.results.by_id:
-            return [(name,) for name in frame[str(settings.id)]]
+            return [(name,) for name in frame[str(settings.columns.id)]]
         return keys(frame, settings, source)
 
     def enter(self, group: Sequence[Result], extra: bool, replicate: bool) -> None:
@@ -95,12 +94,12 @@ class Desk:
         if not fresh:
             self._enter_failure(group, bool(told))
             return
-        self.tally.known += len(told) - len(fresh)
+        self.counts.known += len(told) - len(fresh)
         first = [self._enter_values(row, names) for row, names in fresh]
-        self.tally.replicates += first.count(False)
+        self.counts.replicates += first.count(False)
         if any(first):
-            self.tally.measured += known
-            self.tally.extra += not known
+            self.counts.measured += known
+            self.counts.extra += not known
         self._complete(lines)
 
     def _fresh(self, group: Sequence[Result], replicate: bool) -> list[tuple[Result, list[str]]] | None:
@@ -126,16 +125,16 @@ class Desk:
             first = not any(name in line.values for line in lines)
             one_is_first |= first
             line = self._line_for(row, name, first)
-            beside = (self.books.settings.noise_variance, self.books.settings.batch)
+            beside = (self.state.settings.columns.noise_variance, self.state.settings.columns.batch)
             line.cells |= {column: row.cells[column] for column in (name, *beside) if column is not None}
             line.values[name] = row.values[name]
             self._change(line)
-            self.tally.values[name] += 1
+            self.counts.values[name] += 1
         return one_is_first
 
-    def _line_for(self, row: Result, name: str, first: bool) -> Line:
+    def _line_for(self, row: Result, name: str, first: bool) -> MeasuredRow:
         """The line that a value goes to: one of the same batch that lacks it, an empty one, or a new one."""
-        lines, batch = self.lines[row.match], self.books.settings.batch
+        lines, batch = self.lines[row.match], self.state.settings.columns.batch
         if row.match in self.untouched:
             return self._settle(row, MEASURED)
         statuses = (INITIAL, REPLICATE) if not first else tuple(status for status in STATUS if status != REPLICATE)
@@ -153,13 +152,13 @@ class Desk:
             return self._new(row, {column: proposed[-1].cells[column] for column in OWN})
         return self._new(row, mark(EXTRA if first else REPLICATE))
 
-    def _complete(self, lines: Sequence[Line]) -> None:
+    def _complete(self, lines: Sequence[MeasuredRow]) -> None:
         """The status of proposals, by the targets that are still out; where these were given up, none are."""
         for place in {line.place for line in lines if line.status in (MEASURED, PARTIAL)}:
             own = [line for line in lines if line.place == place]
             there = {name for line in own for name in line.values}
             given_up = any(line.status == MEASURED and line.position is not None for line in own)
-            status = MEASURED if given_up or len(there) == len(self.books.settings.targets) else PARTIAL
+            status = MEASURED if given_up or len(there) == len(self.state.settings.columns.targets) else PARTIAL
             for line in own:
                 if line.status != status:
                     line.cells["status"] = status
@@ -170,13 +169,13 @@ class Desk:
         lines = self.lines[group[0].match]
         given_up = [line for line in lines if line.status == GIVEN_UP]
         pending = group[0].match in self.untouched
-        if not told and self.tally.absent:
-            self.tally.empty += len(group)
+        if not told and self.counts.absent:
+            self.counts.empty += len(group)
         elif told or any(line.values for line in lines) or (lines and not pending and not given_up):
-            self.tally.known += len(group)
+            self.counts.known += len(group)
         else:
-            self.tally.failed += 1
-            self.tally.known += len(group) - 1
+            self.counts.failed += 1
+            self.counts.known += len(group) - 1
             if pending:
                 self._settle(group[0], FAILED)
             elif given_up:
@@ -197,37 +196,37 @@ class Desk:
         else:
             self._refuse("not pending", [row])
             return
-        self.tally.given_up += 1
+        self.counts.given_up += 1
 
-    def _settle(self, row: Result, status: str) -> Line:
+    def _settle(self, row: Result, status: str) -> MeasuredRow:
         """A proposal gets its line, under its round and rank, which takes it off what is pending."""
-        own = self.books.pending.iloc[self.untouched.pop(row.match)]
+        own = self.state.pending.iloc[self.untouched.pop(row.match)]
         line = self._new(row, mark(status, str(own["round"]), str(own["rank"])))
-        line.cells |= {name: str(own[name]) for name in identity(self.books.settings)}
+        line.cells |= {name: str(own[name]) for name in identity(self.state.settings)}
         return line
 
-    def _new(self, row: Result, marked: dict[str, str]) -> Line:
-        """A line without values, of the experiment as the books name it."""
-        lines, names = self.lines.setdefault(row.match, []), identity(self.books.settings)
+    def _new(self, row: Result, marked: dict[str, str]) -> MeasuredRow:
+        """A line without values, of the experiment as the state name it."""
+        lines, names = self.lines.setdefault(row.match, []), identity(self.state.settings)
         cells = row.cells if not lines else row.cells | {name: lines[0].cells[name] for name in names}
-        line = Line({column: "" for column in columns(self.books.settings)} | cells | marked)
-        line.cells |= dict.fromkeys(self.books.settings.targets, "")
+        line = MeasuredRow({column: "" for column in columns(self.state.settings)} | cells | marked)
+        line.cells |= dict.fromkeys(self.state.settings.columns.targets, "")
         lines.append(line)
         self._change(line)
         return line
 
-    def _change(self, line: Line) -> None:
+    def _change(self, line: MeasuredRow) -> None:
         self.changed[id(line)] = line
 
     def _same_features(self, group: Sequence[Result]) -> bool:
-        """Whether ids and features of the results agree with the books; if not, the rows are noted."""
+        """Whether ids and features of the results agree with the state; if not, the rows are noted."""
         import pandas as pd
 
         lines, proposal = self.lines[group[0].match], self.untouched.get(group[0].match)
         if not self.results.by_id or group[0].key is None or (proposal is None and not lines):
             return True
-        frame = pd.DataFrame([lines[0].cells]) if proposal is None else self.books.pending.iloc[[proposal]]
-        (key,) = keys(frame, self.books.settings, "the campaign")
+        frame = pd.DataFrame([lines[0].cells]) if proposal is None else self.state.pending.iloc[[proposal]]
+        (key,) = keys(frame, self.state.settings, "the campaign")
         odd = [row for row in group if row.key != key]
         if odd:
             self._refuse("other features", odd)
@@ -236,8 +235,8 @@ class Desk:
     def _refuse(self, why: str, rows: Sequence[Result]) -> None:
         self.refused.setdefault(why, []).extend(row.number for row in rows)
 
-    def close(self) -> Books:
-        """The books after the change.
+    def close(self) -> CampaignState:
+        """The state after the change.
 
         Raises:
             InputError: some row was refused; then none is entered.
@@ -247,15 +246,15 @@ class Desk:
         if self.refused:
             why, numbers = next(iter(self.refused.items()))
             raise InputError(f"{self.results.source}: {REFUSED[why](rows_text(np.array(sorted(numbers))))}")
-        names = columns(self.books.settings)
-        rows = self.books.measured[names].to_numpy(dtype=object).tolist()
+        names = columns(self.state.settings)
+        rows = self.state.measured[names].to_numpy(dtype=object).tolist()
         for line in self.changed.values():
             cells = [line.cells[name] for name in names]
             if line.position is None:
                 rows.append(cells)
             else:
                 rows[line.position] = cells
-        return replace(self.books, measured=in_order(pd.DataFrame(rows, columns=names, dtype=object)))
+        return replace(self.state, measured=in_order(pd.DataFrame(rows, columns=names, dtype=object)))
 
 
 REFUSED: dict[str, Callable[[str], str]] = {
@@ -285,3 +284,39 @@ def _fresh(rows: Sequence[Result], name: str, old: list[float], replicate: bool)
         else:
             left[value] -= 1 if replicate else 0
     return fresh
+
+
+def enter(
+    state: CampaignState, results: Results, extra: bool = False, replicate: bool = False
+) -> tuple[CampaignState, EntryCounts]:
+    """Enter results: all, or none and an error.
+
+    An experiment is pending, known or new. A first value takes it off what is pending; of several targets, each has its
+    own, an empty cell beside a value says nothing, and the last of them takes it off. The same value again changes
+    nothing; another one is refused, or with `replicate` one more result. No value of any target means that the
+    experiment failed; a value that comes later replaces that. What is new is refused, or with `extra` a measurement
+    that nobody proposed.
+
+    Raises:
+        InputError: rows that are refused.
+    """
+    entry = ResultEntry(state, results)
+    entry.counts.absent = tuple(name for name in state.settings.columns.targets if name not in results.targets)
+    groups: dict[Key, list[Result]] = {}
+    for row in results.rows:
+        groups.setdefault(row.match, []).append(row)
+    for group in groups.values():
+        entry.enter(group, extra, replicate)
+    return entry.close(), entry.counts
+
+
+def give_up(state: CampaignState, results: Results) -> tuple[CampaignState, EntryCounts]:
+    """Release proposals that will not be tried: all, or none and an error.
+
+    Raises:
+        InputError: rows that are not pending.
+    """
+    entry = ResultEntry(state, results)
+    for row in results.rows:
+        entry.give_up(row)
+    return entry.close(), entry.counts

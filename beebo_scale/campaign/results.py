@@ -66,20 +66,28 @@ class Results:
         """
         file = open_source(source)
         by_id, named = _named_by(file, settings)
-        wanted = list(dict.fromkeys([*([settings.id] if by_id and settings.id else []), *named]))
+        wanted = list(dict.fromkeys([*([settings.columns.id] if by_id and settings.columns.id else []), *named]))
         targets = _targets(file, settings) if with_target else ()
-        beside = [name for name in (settings.noise_variance, settings.batch) if with_target and name is not None]
+        beside = [
+            name
+            for name in (settings.columns.noise_variance, settings.columns.batch)
+            if with_target and name is not None
+        ]
         wanted += [*targets, *(file.require(name, "result") for name in beside)]
         raw = file.load(wanted)
         if not len(raw):
             raise InputError(f"{file.name} has a header but no rows; there is nothing to record")
         numbers = np.arange(1, len(raw) + 1)
         values = [_values(raw[name], Place(file.name, name, numbers)) for name in targets]
-        if with_target and settings.noise_variance is not None:
-            _check_noise(raw[settings.noise_variance], values[0], Place(file.name, settings.noise_variance, numbers))
+        if with_target and settings.columns.noise_variance is not None:
+            _check_noise(
+                raw[settings.columns.noise_variance],
+                values[0],
+                Place(file.name, settings.columns.noise_variance, numbers),
+            )
         found = keys(raw, settings, file.name) if named else None
-        ids = _ids(raw[settings.id], Place(file.name, str(settings.id), numbers)) if by_id else None
-        kinds = {name: "continuous" for name in [*targets, *beside]} | dict(settings.features)
+        ids = _ids(raw[settings.columns.id], Place(file.name, str(settings.columns.id), numbers)) if by_id else None
+        kinds = {name: "continuous" for name in [*targets, *beside]} | dict(settings.columns.features)
         text = {name: _as_text(raw[name], kinds.get(name)) for name in wanted}
         rows = []
         for i in range(len(raw)):
@@ -93,8 +101,8 @@ class Results:
 
 def _targets(file: Source, settings: Settings) -> tuple[str, ...]:
     """The targets that a file has: one at least."""
-    found = tuple(name for name in settings.targets if name in file.columns)
-    return found or (file.require(settings.targets[0], "result"),)
+    found = tuple(name for name in settings.columns.targets if name in file.columns)
+    return found or (file.require(settings.columns.targets[0], "result"),)
 
 
 def _as_text(cells: pd.Series, kind: str | None) -> np.ndarray:
@@ -116,17 +124,17 @@ def _reads_as(text: str, value: float) -> bool:
 
 def _named_by(file: Source, settings: Settings) -> tuple[bool, list[str]]:
     """Whether a file has ids, and its features if it has them all."""
-    missing = [name for name in settings.features if name not in file.columns]
-    by_id = settings.id is not None and settings.id in file.columns
-    if settings.id in settings.features and not missing:
+    missing = [name for name in settings.columns.features if name not in file.columns]
+    by_id = settings.columns.id is not None and settings.columns.id in file.columns
+    if settings.columns.id in settings.columns.features and not missing:
         by_id = False  # features have one spelling, names do not
     if missing and not by_id:
-        ways = "" if settings.id is None else f"the id column {settings.id!r} or "
+        ways = "" if settings.columns.id is None else f"the id column {settings.columns.id!r} or "
         raise InputError(
             f"{file.name} does not say which experiments these are: it lacks {ways}the feature {missing[0]!r}; its "
             f"columns are {listing(file.columns)}"
         )
-    return by_id, [] if missing else list(settings.features)
+    return by_id, [] if missing else list(settings.columns.features)
 
 
 def _values(cells: pd.Series, place: Place) -> np.ndarray:

@@ -34,7 +34,7 @@ INITIAL, MEASURED, PARTIAL, FAILED, GIVEN_UP, EXTRA, REPLICATE = STATUS = (
 
 
 @dataclass(frozen=True, eq=False)
-class Books:
+class CampaignState:
     """The state of a campaign; all cells are text, as in the files.
 
     Attributes:
@@ -49,7 +49,7 @@ class Books:
     proposed: pd.DataFrame
 
     @classmethod
-    def read(cls, folder: Folder, settings: Settings) -> Books:
+    def read(cls, folder: Folder, settings: Settings) -> CampaignState:
         """Read the files of a campaign.
 
         Raises:
@@ -82,23 +82,23 @@ class Books:
     def out(self) -> np.ndarray:
         """Which targets the pending proposals lack, n x t booleans."""
         partial = self.measured[self.measured["status"] == PARTIAL]
-        lacks = {place: np.ones(len(self.settings.targets), dtype=bool) for place in places(self.pending)}
+        lacks = {place: np.ones(len(self.settings.columns.targets), dtype=bool) for place in places(self.pending)}
         for place, missing in zip(places(partial), np.isnan(self.values(partial)), strict=True):
             if place in lacks:
                 lacks[place] &= missing
-        return np.array(list(lacks.values()), dtype=bool).reshape(-1, len(self.settings.targets))
+        return np.array(list(lacks.values()), dtype=bool).reshape(-1, len(self.settings.columns.targets))
 
     @property
     def waiting(self) -> pd.DataFrame:
         """What is pending, for people: of several targets with those that are still out."""
-        if not self.settings.several:
+        if not self.settings.columns.several:
             return self.pending
-        names = np.array(self.settings.targets, dtype=object)
+        names = np.array(self.settings.columns.targets, dtype=object)
         return self.pending.assign(**{OUT: [", ".join(names[lacks]) for lacks in self.out]})
 
     def features(self, frame: pd.DataFrame) -> pd.DataFrame:
         """The features alone, of some rows."""
-        return frame[list(self.settings.features)].reset_index(drop=True)
+        return frame[list(self.settings.columns.features)].reset_index(drop=True)
 
     @property
     def failed(self) -> pd.DataFrame:
@@ -108,7 +108,7 @@ class Books:
     def values(self, frame: pd.DataFrame) -> np.ndarray:
         """The targets of some results, n x t float64, NaN where there is none."""
         numbers = frame.index.to_numpy() + 1
-        names = self.settings.targets
+        names = self.settings.columns.targets
         cells = [check_numbers(frame[name], Place("measured.csv", name, numbers), "correct the cell") for name in names]
         return np.stack(cells, axis=-1)
 
@@ -122,21 +122,21 @@ class Books:
         import pandas as pd
 
         y = self.values(self.measured)
-        if not self.settings.several:
+        if not self.settings.columns.several:
             return y[:, 0]
-        experiment = [self.measured[name].to_numpy() for name in self.settings.features]
+        experiment = [self.measured[name].to_numpy() for name in self.settings.columns.features]
         means = pd.DataFrame(y).groupby(experiment).transform("mean").to_numpy()
         worth = np.zeros(len(y))
-        for weight, own, mean in zip(self.settings.weights.values(), y.T, means.T, strict=True):
+        for weight, own, mean in zip(self.settings.columns.weights.values(), y.T, means.T, strict=True):
             known = torch.tensor(own[~np.isnan(own)])
-            scale = target_scale(known, self.settings.transform, robust=self.settings.robust)
+            scale = target_scale(known, self.settings.fitting.transform, robust=self.settings.fitting.robust)
             worth += weight * scale.standardise(torch.tensor(mean)).numpy()
         return worth
 
     def best(self, frame: pd.DataFrame) -> int | None:
         """Label of the best of some results, None if there is no value."""
-        y, hit = self.worth[frame.index.to_numpy()], self.settings.hit
-        goodness = -np.abs(y - hit) if hit is not None else -y if self.settings.minimize else y
+        y, hit = self.worth[frame.index.to_numpy()], self.settings.choice.hit
+        goodness = -np.abs(y - hit) if hit is not None else -y if self.settings.choice.minimize else y
         return None if np.isnan(goodness).all() else int(frame.index[int(np.nanargmax(goodness))])
 
 
@@ -147,8 +147,8 @@ def places(frame: pd.DataFrame) -> list[tuple[str, str]]:
 
 def identity(settings: Settings) -> list[str]:
     """Columns that say which experiment a row is."""
-    names = list(settings.features)
-    return names if settings.id is None or settings.id in names else [settings.id, *names]
+    names = list(settings.columns.features)
+    return names if settings.columns.id is None or settings.columns.id in names else [settings.columns.id, *names]
 
 
 def columns(settings: Settings) -> list[str]:
@@ -157,9 +157,9 @@ def columns(settings: Settings) -> list[str]:
     Raises:
         InputError: a column of the user has the name of one of OWN.
     """
-    beside = [name for name in (settings.noise_variance, settings.batch) if name is not None]
-    names = [*identity(settings), *settings.targets, *beside]
-    taken = [name for name in names if name in OWN or (name == OUT and settings.several)]
+    beside = [name for name in (settings.columns.noise_variance, settings.columns.batch) if name is not None]
+    names = [*identity(settings), *settings.columns.targets, *beside]
+    taken = [name for name in names if name in OWN or (name == OUT and settings.columns.several)]
     if taken:
         raise InputError(f"column {taken[0]!r} has the name of a column that a campaign adds; rename it in all files")
     return [*names, *OWN]
@@ -181,7 +181,7 @@ def keys(frame: pd.DataFrame, settings: Settings, source: str, numbers: Sequence
     """
     where = np.arange(1, len(frame) + 1) if numbers is None else np.asarray(numbers)
     parts = []
-    for name, kind in settings.features.items():
+    for name, kind in settings.columns.features.items():
         cells = convert(frame[name], str(kind), Place(source, name, where))
         parts.append([f"{x + 0.0:.10g}" for x in cells] if kind == "continuous" else cells.tolist())
     return list(zip(*parts, strict=True))

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from .folder import Folder
-from .state import FAILED, GIVEN_UP, INITIAL, MEASURED, PARTIAL, Books, places
+from .state import FAILED, GIVEN_UP, INITIAL, MEASURED, PARTIAL, CampaignState, places
 
 
 @dataclass(frozen=True)
@@ -58,44 +58,44 @@ class Status:
     values: dict[str, int]
 
 
-def status_of(folder: Folder, books: Books) -> Status:
-    """Count the books of a campaign."""
-    measured = books.measured
-    best, initial = books.best(measured), measured[measured["status"] == INITIAL]
+def status_of(folder: Folder, state: CampaignState) -> Status:
+    """Count the state of a campaign."""
+    measured = state.measured
+    best, initial = state.best(measured), measured[measured["status"] == INITIAL]
     return Status(
         initial=len(initial),
         others=int(((measured["round"] == "") & (measured["status"] != INITIAL)).sum()),
-        rounds=tuple(_round(folder, books, int(number)) for number in books.proposed["round"].unique()),
+        rounds=tuple(_round(folder, state, int(number)) for number in state.proposed["round"].unique()),
         best=None if best is None else {str(name): str(cell) for name, cell in measured.loc[best].items()},
-        worth=None if best is None else float(books.worth[best]),
-        values=_counted(books, ~np.isnan(books.values(initial))),
+        worth=None if best is None else float(state.worth[best]),
+        values=_counted(state, ~np.isnan(state.values(initial))),
     )
 
 
-def _round(folder: Folder, books: Books, number: int) -> Round:
-    ended = books.measured[books.measured["round"] == str(number)]
-    best = books.best(ended)
+def _round(folder: Folder, state: CampaignState, number: int) -> Round:
+    ended = state.measured[state.measured["round"] == str(number)]
+    best = state.best(ended)
     count = {
         status: len(set(places(ended[ended["status"] == status]))) for status in (MEASURED, PARTIAL, FAILED, GIVEN_UP)
     }
-    pending = (books.pending["round"] == str(number)).to_numpy()
+    pending = (state.pending["round"] == str(number)).to_numpy()
     return Round(
         number=number,
         temperature=_temperature(folder.batch(number)),
-        proposed=int((books.proposed["round"] == str(number)).sum()),
+        proposed=int((state.proposed["round"] == str(number)).sum()),
         measured=count[MEASURED],
         failed=count[FAILED],
         given_up=count[GIVEN_UP],
         pending=int(pending.sum()),
-        best=None if best is None else float(books.worth[best]),
+        best=None if best is None else float(state.worth[best]),
         partial=count[PARTIAL],
-        out=_counted(books, books.out[pending]),
+        out=_counted(state, state.out[pending]),
     )
 
 
-def _counted(books: Books, marks: np.ndarray) -> dict[str, int]:
+def _counted(state: CampaignState, marks: np.ndarray) -> dict[str, int]:
     """How many of n x t marks each target has."""
-    return dict(zip(books.settings.targets, marks.sum(axis=0).tolist(), strict=True))
+    return dict(zip(state.settings.columns.targets, marks.sum(axis=0).tolist(), strict=True))
 
 
 def _temperature(batch: Path) -> float | None:

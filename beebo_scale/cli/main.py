@@ -5,17 +5,24 @@ What the user can put right ends in one line on standard error and exit code 2, 
 
 from __future__ import annotations
 
+import importlib
 import os
 import sys
 from collections.abc import Sequence
+from typing import Any
 
 from jsonargparse import ArgumentError, ArgumentParser, Namespace
 
 from ..errors import InputError, WorkerError
-from . import campaign, propose, report, simulate, suggest
 from .arguments import plain_words
 
-COMMANDS = {"suggest": suggest, "propose": propose, "campaign": campaign, "simulate": simulate, "report": report}
+COMMANDS = {  # each in a module of its own, which is imported when the command is called
+    "suggest": "Fit a surrogate to a measured screen and choose the next batch from a library or a box.",
+    "propose": "Choose the next batch of a fitted surrogate from a library or a box; can be stopped and relaunched.",
+    "campaign": "Keep a campaign of several rounds in one folder: init, suggest, record, status.",
+    "simulate": "Play whole campaigns on a fully measured file or a test function, with BEEBO and with baselines.",
+    "report": "Write one HTML page about a run: learning curves, held-out predictions, calibration, inputs, the batch.",
+}
 TRAINING = {  # Lightning's commands, which have a parser of their own
     "fit": "Train a surrogate from a screening file, with checkpoints and learning curves.",
     "validate": "Judge a checkpoint on the validation rows.",
@@ -25,18 +32,23 @@ TRAINING = {  # Lightning's commands, which have a parser of their own
 DESCRIPTION = "Choose the next batch of experiments from the measurements of the batches before."
 
 
-def build_parser() -> ArgumentParser:
-    """The parser of all commands."""
+def build_parser(command: str | None = None) -> ArgumentParser:
+    """The parser of all commands; only the one that is called has its options."""
     parser = ArgumentParser(prog="beebo-scale", description=DESCRIPTION, exit_on_error=False, allow_abbrev=False)
     parser.add_argument("--version", action="version", version=_version(), help="print the version and exit")
     commands = parser.add_subcommands(required=True, dest="command")
-    parsers = {name: module.build_parser() for name, module in COMMANDS.items()}
-    for name, module in COMMANDS.items():
-        commands.add_subcommand(name, parsers[name], help=module.HELP)
-    for name, help in TRAINING.items():
-        commands.add_subcommand(name, ArgumentParser(description=help), help=help)
-    campaign.add_actions(parsers["campaign"])
+    for name, help in (COMMANDS | TRAINING).items():
+        own = ArgumentParser(description=help, exit_on_error=False, allow_abbrev=False)
+        if name == command and name in COMMANDS:
+            _module(name).add_options(own)
+        commands.add_subcommand(name, own, help=help)
+        if name == command == "campaign":
+            _module(name).add_actions(own)  # jsonargparse takes these only once the command has its place
     return parser
+
+
+def _module(command: str) -> Any:
+    return importlib.import_module(f".{command}", __package__)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -49,7 +61,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             training.run(arguments)
             return 0
         options = _parse(arguments)
-        COMMANDS[options.command].run(options[options.command])
+        _module(options.command).run(options[options.command])
     except InputError as error:
         # What all workers meet is said by the first; what only one can know, by that one.
         if _first_process() or isinstance(error, WorkerError):
@@ -68,7 +80,7 @@ def _first_process() -> bool:
 
 def _parse(arguments: Sequence[str]) -> Namespace:
     try:
-        return build_parser().parse_args(arguments)
+        return build_parser(next(iter(arguments), None)).parse_args(arguments)
     except (ArgumentError, UnicodeDecodeError) as error:  # the second from a configuration file
         raise InputError(plain_words(str(error), arguments, COMMANDS)) from error
 

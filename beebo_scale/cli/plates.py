@@ -6,13 +6,13 @@ from jsonargparse import ArgumentParser, Namespace
 
 from ..errors import InputError
 from ..screening import Layout
-from .arguments import parse_names, whole_number
+from .arguments import COUNT, parse_names
 
 
 def add_options(parser: ArgumentParser) -> None:
     """The options, in a group."""
     add = parser.add_argument_group("plates").add_argument
-    add("--plate", type=whole_number, help="also write a plate map: 96, 384 or 1536 wells, as many plates as it takes")
+    add("--plate", type=COUNT, help="also write a plate map: 96, 384 or 1536 wells, as many plates as it takes")
     add(
         "--controls",
         nargs="+",
@@ -34,4 +34,4 @@ def layout_of(options: Namespace, seed: int) -> Layout | None:
         if options.controls is not None or options.shuffle:
             raise InputError("--controls and --shuffle go with --plate 96, 384 or 1536")
         return None
-    return Layout.of(options.plate, parse_names(options.controls), options.shuffle, seed)
+    return Layout.of(options.plate, parse_names(options.controls or ()), options.shuffle, seed)

@@ -6,70 +6,66 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, TYPE_CHECKING, Any
 
 from jsonargparse import ArgumentParser, Namespace
 
 from ..errors import InputError
-from ..proposal import Request, propose
-from ..proposal.jobs.chunks import Crew, Ledger, on_first
-from ..proposal.jobs.processes import device_of, join
-from ..proposal.jobs.run_folder import Stopped, make_folder, open_run, stopping_on_sigterm
-from ..proposal.provenance import input_hashes, versions
-from ..screening import Batch, Layout, write_plates
-from ..screening.invalid import dropped_path, told
-from ..surrogates import load_surrogate
-from ..workers import Workers
+from ..specs import Choice
 from . import plates
-from .arguments import whole_number
-from .choice import FILES, add_options, box_of, check_options, choice_arguments
+from .arguments import COUNT
+from .faces import FACES
+from .outputs import check_outputs
 
-HELP = "Choose the next batch of a fitted surrogate from a library or a box; can be stopped and relaunched."
+if TYPE_CHECKING:
+    from ..proposal import Prepared
+    from ..proposal.jobs.chunks import Ledger
+    from ..screening import Batch, Layout
+    from ..workers import Workers
+
 IRRELEVANT = ("config", "out", "run_dir", "workers")  # options that do not decide what the batch is
 DEVICES = ("auto", "cpu", "cuda")
+FACE = FACES["propose"]
 
 
-def build_parser() -> ArgumentParser:
+def add_options(parser: ArgumentParser) -> None:
     """Options of the command."""
-    parser = ArgumentParser(description=HELP, exit_on_error=False, allow_abbrev=False)
     add = parser.add_argument
     add("--config", action="config", help="a YAML file with any of these options")
     add("--surrogate", type=str, required=True, help="model file of suggest --save-model, or a checkpoint of fit")
-    add("--id", type=str, help="column of the library that names its rows")
     add("--out", type=str, help="the batch: .csv, .csv.gz or .parquet; default: batch.csv in the run folder")
-    add_options(parser)
+    FACE.add_to(parser)
     plates.add_options(parser)
     add = parser.add_argument_group("the job").add_argument
     add("--run-dir", type=str, help="folder that keeps what is finished, so that the same command goes on after a stop")
-    add("--workers", type=whole_number, help="how many there should be; start them with torchrun")
-    add("--threads", type=whole_number, default=1, help="of each worker; rounding depends on it")
+    add("--workers", type=COUNT, help="how many there should be; start them with torchrun")
+    add("--threads", type=COUNT, default=1, help="of each worker; rounding depends on it")
     add("--device", choices=DEVICES, default="auto", help="auto takes a GPU if there is one")
-    return parser
 
 
 def run(options: Namespace) -> Batch:
-    """Check, load, choose in chunks that survive, write."""
-    request, layout = _check_options(options), plates.layout_of(options, options.seed)
+    """Check, load, prepare, choose in chunks that survive, write."""
+    from ..proposal import choose, prepare
+    from ..proposal.jobs.chunks import Crew, on_first
+    from ..proposal.jobs.processes import device_of, join
+    from ..proposal.jobs.run_folder import stopping_on_sigterm
+    from ..screening.invalid import dropped_path, told
+    from ..surrogates import load_surrogate
+
+    columns, choice = FACE.read(options)
+    _check(options, choice)
+    layout = plates.layout_of(options, choice.seed)
     with stopping_on_sigterm(), join(options.workers, options.threads) as workers, _told(options, workers):
         device = device_of(options.device)
         surrogate = load_surrogate(options.surrogate)
         kinds = ", ".join(f"{name} ({kind})" for name, kind in surrogate.encoder.kinds.items())
         _say(workers, f"{options.surrogate}: {surrogate.kind} surrogate of {surrogate.target}; features: {kinds}")
-        with _ledger(options, workers, device.type) as ledger:
-            batch = propose(
-                surrogate,
-                library=options.library,
-                bounds=box_of(options),
-                id=options.id,
-                drop_invalid=options.drop_invalid,
-                crew=Crew(workers, ledger),
-                device=device,
-                **vars(request),
-                **choice_arguments(options),
-            )
+        prepared = prepare(choice, surrogate.encoder, surrogate.measured, columns.id, columns.drop_invalid)
+        with _ledger(options, prepared, workers, device.type) as ledger:
+            batch = choose(prepared, surrogate, Crew(workers, ledger), device)
             _record(batch, options, workers, device.type)
             maps = on_first(workers, lambda: _write(batch, options.out, layout))
-    _say(workers, f"{options.out}: {options.q} rows to measure next")
+    _say(workers, f"{options.out}: {choice.q} rows to measure next")
     if batch.invalid:
         _say(workers, told(batch.invalid, dropped_path(options.out)))
     for path in maps:
@@ -79,12 +75,17 @@ def run(options: Namespace) -> Batch:
 
 def _write(batch: Batch, out: str, layout: Layout | None) -> list[str]:
     """The batch last: where it stands, everything else does."""
+    from ..screening import write_plates
+
     maps = [] if layout is None else [str(path) for path in write_plates(batch.frame, out, layout)]
     batch.write(out)
     return maps
 
 
-def _check_options(options: Namespace) -> Request:
+def _check(options: Namespace, choice: Choice) -> None:
+    from ..proposal.jobs.run_folder import make_folder
+
+    choice.check_source()
     if options.run_dir is None and options.out is None:
         raise InputError("give --out FILE, or --run-dir FOLDER for a job that can be stopped and relaunched")
     if options.out is None:
@@ -92,30 +93,37 @@ def _check_options(options: Namespace) -> Request:
     for name in ("workers", "threads"):
         if options[name] is not None and options[name] < 1:
             raise InputError(f"--{name} {options[name]}: give 1 or more")
-    return check_options(options, inputs=("surrogate",), outputs=())
+    check_outputs(options.out, {"surrogate": options.surrogate, **choice.files}, {})
 
 
 @contextmanager
-def _ledger(options: Namespace, workers: Workers, device: str) -> Iterator[Ledger | None]:
+def _ledger(options: Namespace, prepared: Prepared, workers: Workers, device: str) -> Iterator[Ledger | None]:
     """The ledger of the run folder, if there is one."""
     if options.run_dir is None:
         yield None
         return
-    identity = on_first(workers, lambda: _identity(options, device))
+    from ..proposal.jobs.chunks import on_first
+    from ..proposal.jobs.run_folder import open_run
+
+    identity = on_first(workers, lambda: _identity(options, prepared, device))
     with open_run(options.run_dir, identity, workers) as ledger:
         yield ledger
 
 
-def _identity(options: Namespace, device: str) -> dict[str, Any]:
+def _identity(options: Namespace, prepared: Prepared, device: str) -> dict[str, Any]:
     """All that decides what the batch is."""
+    from ..proposal.provenance import input_hashes, versions
+
     given = {name: value for name, value in options.as_dict().items() if name not in IRRELEVANT}
-    hashes = input_hashes(*(options[name] for name in ("surrogate", *FILES) if options[name] is not None))
+    hashes = input_hashes(options.surrogate) | prepared.inputs
     contents = {f"content of {name}": digest for name, digest in hashes.items()}
     return given | {"device": device} | contents | versions()
 
 
 def _record(batch: Batch, options: Namespace, workers: Workers, device: str) -> None:
-    """Add to the batch's record what `propose` cannot know."""
+    """Add to the batch's record what the choice cannot know."""
+    from ..proposal.provenance import input_hashes
+
     given = {name: value for name, value in options.as_dict().items() if name not in ("config", "bounds")}
     batch.run["configuration"] = given | batch.run["configuration"]
     batch.run["inputs"] |= input_hashes(options.surrogate)
@@ -125,6 +133,8 @@ def _record(batch: Batch, options: Namespace, workers: Workers, device: str) -> 
 @contextmanager
 def _told(options: Namespace, workers: Workers) -> Iterator[None]:
     """Say what is kept when the job is stopped or interrupted."""
+    from ..proposal.jobs.run_folder import Stopped
+
     try:
         yield
     except Stopped:

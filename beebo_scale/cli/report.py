@@ -4,15 +4,11 @@ from __future__ import annotations
 
 from jsonargparse import ArgumentParser, Namespace
 
-HELP = "Write one HTML page about a run: learning curves, held-out predictions, calibration, inputs, the batch."
 
-
-def build_parser() -> ArgumentParser:
+def add_options(parser: ArgumentParser) -> None:
     """Options of the command."""
-    parser = ArgumentParser(description=HELP, exit_on_error=False, allow_abbrev=False)
     parser.add_argument("--run", type=str, required=True, help="folder of a beebo-scale fit")
     parser.add_argument("--out", type=str, help="the page; default: report.html in that folder")
-    return parser
 
 
 def run(options: Namespace) -> None:

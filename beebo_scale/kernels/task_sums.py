@@ -107,6 +107,7 @@ class AllTasks(nn.Module):
 
     def __init__(self, warp: nn.Module | None, column: int) -> None:
         super().__init__()
+        self.warp: Any
         self.warp, self.column = warp, column
 
     def forward(self, X: Tensor) -> Tensor:
@@ -114,3 +115,8 @@ class AllTasks(nn.Module):
         task = torch.full_like(X[..., :1], ALL)
         P = torch.cat([X[..., : self.column], task, X[..., self.column :]], dim=-1)
         return P if self.warp is None else self.warp(P)
+
+    def untransform(self, P: Tensor) -> Tensor:
+        """Pairs without their tasks, ... q x (d + 1) -> ... q x d; not known under a warp that cannot be undone."""
+        P = P if self.warp is None else self.warp.untransform(P)
+        return torch.cat([P[..., : self.column], P[..., self.column + 1 :]], dim=-1)

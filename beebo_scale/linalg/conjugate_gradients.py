@@ -58,7 +58,7 @@ class Solution:
 
 @dataclass(frozen=True)
 class CovarianceSolver:
-    """Solves with factor (K + Sigma), as `Posterior.adapt` needs it (see `posterior.Solver`).
+    """Solves with factor (K + Sigma), as `KernelPosterior.adapt` needs it (see `protocols.Solver`).
 
     Attributes:
         K: k(Z, Z).

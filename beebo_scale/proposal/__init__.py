@@ -1,8 +1,7 @@
 """Proposals: from a posterior to the next batch, out of a library or a box."""
 
-from .box.multistart import BoxSearch as BoxSearch
-from .box.units import Box as Box
-from .library.limits import Limits as Limits
-from .propose import check_request as check_request
+from .choose import choose as choose
+from .prepare import Prepared as Prepared
+from .prepare import prepare as prepare
+from .prepare import prepare_measured as prepare_measured
 from .propose import propose as propose
-from .request import Request as Request

@@ -9,15 +9,15 @@ from pathlib import Path
 
 import torch
 
+from .. import __version__
 from ..screening.files.opening import split_sheet
-from ..version import VERSION
 
 PACKAGES = ("gpytorch", "botorch", "linear_operator")
 
 
 def versions() -> dict[str, str]:
     """Versions of Python and of the packages that decide the numbers."""
-    known = {"beebo-scale": VERSION, "python": platform.python_version()}
+    known = {"beebo-scale": __version__, "python": platform.python_version()}
     known["torch"] = torch.__version__  # its own word names the build, too
     return known | {name: version(name) for name in PACKAGES}
 

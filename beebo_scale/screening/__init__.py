@@ -8,6 +8,7 @@ from .batch import run_path as run_path
 from .counts import noise_from_counts as noise_from_counts
 from .encoding import CategoricalColumn as CategoricalColumn
 from .encoding import ContinuousColumn as ContinuousColumn
+from .encoding import EncodedTable as EncodedTable
 from .encoding import Encoder as Encoder
 from .encoding import FingerprintColumn as FingerprintColumn
 from .encoding import SequenceColumn as SequenceColumn

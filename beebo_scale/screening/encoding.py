@@ -8,7 +8,6 @@ from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
-import torch
 
 from ..errors import InputError
 from .columns import ALPHABETS, letter_codes
@@ -19,6 +18,7 @@ from .table import Table
 
 if TYPE_CHECKING:
     import pandas as pd
+    import torch
 
 HASH_BYTES = 5  # 40 bits plus the number of levels is exact in float64
 
@@ -225,6 +225,8 @@ class Encoder:
         Raises:
             InputError: the table lacks a feature, has it as another kind, or with another length.
         """
+        import torch
+
         X = np.empty((len(table), self.width))
         numbers = table.before + np.arange(1, len(table) + 1)
         for column, cut in zip(self.columns, self.slices().values(), strict=True):
@@ -246,6 +248,7 @@ class Encoder:
             ValueError: X has another width, or a code that stands for no measured level.
         """
         import pandas as pd
+        import torch
 
         if X.ndim != 2 or X.shape[1] != self.width:
             raise ValueError(f"X has the shape {tuple(X.shape)}, but n x {self.width} can be decoded")
@@ -278,3 +281,26 @@ class Encoder:
             else:
                 raise InputError(f"column {entry['name']!r} has the unknown kind {entry['kind']!r}; update beebo_scale")
         return cls(tuple(columns))
+
+
+@dataclass(frozen=True, eq=False)
+class EncodedTable:
+    """A measured table with its rows encoded, so that it is done once.
+
+    Attributes:
+        table: n rows.
+        encoder: learned from them.
+        X: n x width.
+    """
+
+    table: Table
+    encoder: Encoder
+    X: torch.Tensor
+
+    @classmethod
+    def of(cls, table: Table | EncodedTable) -> EncodedTable:
+        """Encode a table, unless it is encoded."""
+        if isinstance(table, EncodedTable):
+            return table
+        encoder = Encoder.from_table(table)
+        return cls(table, encoder, encoder.encode(table))

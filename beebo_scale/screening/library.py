@@ -7,7 +7,7 @@ file. Rows are numbered 0, 1, ... through all files of a library; messages name 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -18,7 +18,7 @@ from ..errors import InputError
 from .files.opening import Source, open_parts
 from .invalid import Fault, all_invalid, find_faults
 from .library_parts import FilePart, Part, TablePart
-from .library_survey import survey
+from .library_survey import Survey, survey
 from .places import SHEET, rows_text, shown
 from .table import Table, wanted_kinds
 
@@ -52,6 +52,7 @@ class Library:
         parts: the files, in order.
         chunk_rows: rows of a chunk.
         invalid: rows of the files that are left out, as if the files did not have them.
+        sought: the rows whose ids were sought when the library was opened, checked; None without.
     """
 
     source: str
@@ -61,6 +62,7 @@ class Library:
     parts: tuple[Part, ...]
     chunk_rows: int = ROWS
     invalid: tuple[Fault, ...] = ()
+    sought: Table | None = None
 
     def __len__(self) -> int:
         return sum(part.rows for part in self.parts)
@@ -108,20 +110,21 @@ class Library:
         frame = pd.concat(frames, ignore_index=True).iloc[back].reset_index(drop=True)
         return Table(frame, self.kinds, self.id, self.source)
 
-    def locate(self, ids: Iterable[str]) -> dict[str, int]:
-        """Row numbers of some ids, compared as text; ids that the library does not have are left out.
+    def named(self, ids: Collection[str]) -> dict[str, Table]:
+        """The rows of some ids, compared as text, one each; ids that the library does not have are left out.
 
         Raises:
             ValueError: the library was opened without an id column.
         """
         if self.id is None:
             raise ValueError("the library was opened without an id column")
-        sought = set(ids)
-        found: dict[str, int] = {}
-        for chunk, raw in self._raw([self.id], range(self.count)):
-            text = raw[self.id].astype(str)
-            hits = np.flatnonzero(text.isin(sought).to_numpy())
-            found.update(zip(text.iloc[hits].tolist(), (self.first_row(chunk) + hits).tolist(), strict=True))
+        wanted = frozenset(ids)
+        tables = (table for _, table in self.chunks()) if self.sought is None else [self.sought]
+        found: dict[str, Table] = {}
+        for table in tables:
+            text = table.frame[self.id].astype(str)
+            hits = np.flatnonzero(text.isin(wanted).to_numpy())
+            found |= {str(text.iloc[hit]): table.take(hits[i : i + 1]) for i, hit in enumerate(hits)}
         return found
 
     def place(self, row: int) -> tuple[str, int]:
@@ -165,8 +168,10 @@ def open_library(
     kinds: Mapping[str, str],
     id: str | None = None,
     labels: Sequence[str] = (),
+    *,
     chunk_rows: int = ROWS,
     lengths: Mapping[str, int] | None = None,
+    sought: Collection[str] = (),
 ) -> Library:
     """Open candidates without reading them, but for one pass over the ids.
 
@@ -183,6 +188,7 @@ def open_library(
         chunk_rows: rows of a chunk.
         lengths: given, rows with a feature that cannot be read are left out, which takes one more pass over all
             features; sequence columns have these numbers of letters. None: such rows are refused when they are read.
+        sought: ids, as text, whose rows are brought along.
 
     Raises:
         InputError: a file or a column is not usable, files of a folder do not go together, ids are missing or repeat.
@@ -193,14 +199,14 @@ def open_library(
         missing = [label for label in labels if label not in source.frame]
         if missing:
             raise InputError(f"{source.source}: the table was read without the column {missing[0]!r}; give the file")
-        return _of_table(source, tuple(labels), chunk_rows, lengths)
+        return _of_table(source, tuple(labels), chunk_rows, lengths, sought)
     files = open_parts(source)
     used = {} if id is None else {"id": files[0].require(id, "id")}
     wanted = {name: str(kind) for name, kind in wanted_kinds(files[0], kinds, used).items()}
     for label in labels:
         files[0].require(label, "group")
     _check_types(files, wanted, [*used.values(), *labels])
-    surveys = [survey(file, wanted, id, lengths) for file in files]
+    surveys = [survey(file, wanted, id, lengths, frozenset(sought)) for file in files]
     parts = [
         FilePart(file, seen.rows, wanted, id, tuple(labels), seen.bad)
         for file, seen in zip(files, surveys, strict=True)
@@ -214,10 +220,30 @@ def open_library(
         raise InputError(f"{name} has a header but no rows; a library needs at least one candidate")
     if id is not None:
         _check_repeated(library, np.concatenate([seen.hashes for seen in surveys]))
-    return library
+    return replace(library, sought=_sought(library, surveys)) if sought and id is not None else library
 
 
-def _of_table(table: Table, labels: tuple[str, ...], chunk_rows: int, lengths: Mapping[str, int] | None) -> Library:
+def _sought(library: Library, surveys: Sequence[Survey]) -> Table:
+    """The rows that were sought by their ids, checked as all rows are."""
+    import pandas as pd
+
+    bare = [replace(part, labels=()) for part in library.parts if isinstance(part, FilePart)]
+    found = [
+        part.table(seen.sought[1], seen.sought[0]).frame
+        for part, seen in zip(bare, surveys, strict=True)
+        if seen.sought is not None and len(seen.sought[0])
+    ]
+    frame = pd.concat(found, ignore_index=True) if found else pd.DataFrame(columns=library.columns)
+    return Table(frame, library.kinds, library.id, library.source)
+
+
+def _of_table(
+    table: Table,
+    labels: tuple[str, ...],
+    chunk_rows: int,
+    lengths: Mapping[str, int] | None,
+    sought: Collection[str],
+) -> Library:
     """A library of rows in memory."""
     faults: list[Fault] = []
     if lengths is not None:
@@ -226,7 +252,10 @@ def _of_table(table: Table, labels: tuple[str, ...], chunk_rows: int, lengths: M
             raise all_invalid(table.source, faults)
         table = table.take(~bad)
     invalid = (*table.invalid, *faults)
-    return Library(table.source, table.kinds, table.id, labels, (TablePart(table),), chunk_rows, invalid)
+    named = None
+    if sought and table.id is not None:
+        named = table.take(table.frame[table.id].astype(str).isin(frozenset(sought)).to_numpy())
+    return Library(table.source, table.kinds, table.id, labels, (TablePart(table),), chunk_rows, invalid, named)
 
 
 def _check_types(files: Sequence[Source], kinds: Mapping[str, str], others: Sequence[str]) -> None:

@@ -6,18 +6,18 @@ import os
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ..errors import InputError
+from ..specs import Columns, keywords_of
 from .column_uses import Use, infer, left_aside, table_of, uses_of
 from .columns import KINDS as KINDS
 from .columns import check_numbers, check_scalars, convert, missing_text
 from .files.opening import Source, did_you_mean, listing, open_source
 from .invalid import Fault, all_invalid, find_faults
 from .places import Place, shown
-from .targets import batch_labels, check_weights, weighted_name
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -87,73 +87,99 @@ class Table:
         )
 
 
+@keywords_of(Columns)
 def read_table(
-    source: str | os.PathLike[str] | pd.DataFrame,
-    target: str | Mapping[str, float],
-    features: Mapping[str, str | None] | Iterable[str] | None = None,
-    id: str | None = None,
-    noise_variance: str | None = None,
-    drop_invalid: bool = False,
-    batch: str | None = None,
+    source: str | os.PathLike[str] | pd.DataFrame, target: str | Mapping[str, float], **columns: Any
 ) -> Table:
     """Read measurements; rows without a target are dropped and counted.
 
     Args:
         source: path of a CSV, TSV (also .gz, .xz), Excel ('file.xlsx', or 'file.xlsx#Sheet name') or Parquet file, or a
             DataFrame.
-        target: column to learn, in its own units; or several with the weight of each in the sum that is to become
-            large, per standard deviation of the column. Rows need one of these only.
-        features: column -> kind (None: infer it), or names; None takes every other column but those that hold dates,
-            places on a plate, or another text in each row. Numbers are inferred as continuous, text as categorical.
-        id: column that names the rows; it may also be a feature.
-        noise_variance: column with the known variance of each target, in its squared units.
-        drop_invalid: leave out rows with a feature that cannot be read, instead of refusing the file.
-        batch: column with the batch (plate, day, operator) that a row was measured in: what the rows of one batch share
-            is taken for an effect of the batch, not of the features. An empty cell is an unknown batch.
+        target: column to learn, or several with the weight of each, see `Columns`.
+        columns: the other columns by what they are, see `Columns`.
 
     Raises:
         InputError: the file, a column or a cell is not usable.
     """
-    file = open_source(source)
-    weights = {} if isinstance(target, str) else check_weights(target, noise_variance)
-    targets = [target] if isinstance(target, str) else list(weights)
-    roles: dict[str, str | None] = {"target": targets[0], "id": id, "noise variance": noise_variance, "batch": batch}
-    roles |= {f"target {i}": name for i, name in enumerate(targets[1:], start=2)}
-    used = {role: file.require(name, role) for role, name in roles.items() if name is not None}
-    wanted = wanted_kinds(file, features, used)
+    return read_columns(source, Columns(target, **columns))
+
+
+def read_columns(source: str | os.PathLike[str] | pd.DataFrame | Source, columns: Columns) -> Table:
+    """`read_table` with what the columns are as one value."""
+    file, id, targets = open_source(source), columns.id, columns.targets
+    used, wanted = find_columns(file, columns)
     raw = file.load(list(dict.fromkeys([*used.values(), *wanted])))
-    columns = [target_of(file.name, raw[name], name) for name in targets]
-    y = np.stack(columns, axis=-1) if weights else columns[0]
-    rows = np.flatnonzero(~np.isnan(np.stack(columns)).all(axis=0))
+    parsed = [target_of(file.name, raw[name], name) for name in targets]
+    y = np.stack(parsed, axis=-1) if columns.several else parsed[0]
+    rows = np.flatnonzero(~np.isnan(np.stack(parsed)).all(axis=0))
     dropped = len(raw) - len(rows)
     raw, y = raw.iloc[rows].reset_index(drop=True), y[rows]
-    uses = uses_of(file, raw, wanted, used, rows + 1, named=features is not None)
+    uses = uses_of(file, raw, wanted, used, rows + 1, named=columns.features is not None)
     kinds = {use.column: use.use for use in uses if use.use in KINDS}
     if not kinds:
         raise InputError(f"{file.name}: no feature column; name some with their kinds ({left_aside(uses)})")
     faults: list[Fault] = []
-    if drop_invalid:
+    if columns.drop_invalid:
         bad, faults = find_faults(raw, kinds, file.name, rows + 1, {})
         raw, y, rows = raw[~bad].reset_index(drop=True), y[~bad], rows[~bad]
         if not len(raw):
             raise all_invalid(file.name, faults)
         for name, values in zip(targets, y.reshape(len(y), -1).T, strict=True):
             _check_learnable(file.name, values[~np.isnan(values)], name)
-    noise = None
-    if noise_variance is not None:
-        noise = noise_of(raw[noise_variance], Place(file.name, noise_variance, rows + 1))
+    variance, batch = columns.noise_variance, columns.batch
+    noise = None if variance is None else noise_of(raw[variance], Place(file.name, variance, rows + 1))
     frame, kinds = feature_frame(file, raw, kinds, id, rows + 1)
     if id is not None:
         _check_ids(frame[id], Place(file.name, id, rows + 1))
-    found = Table(frame, kinds, id, file.name, weighted_name(weights) or targets[0], y, noise, dropped, uses=uses)
-    labels = None if batch is None else batch_labels(raw[batch], Place(file.name, batch, rows + 1))
-    found = replace(found, invalid=tuple(faults), weights=weights, batch=labels, batch_column=batch)
-    return replace(found, numbers=rows + 1)
+    return Table(
+        frame,
+        kinds,
+        id,
+        file.name,
+        target=columns.goal,
+        y=y,
+        noise_variance=noise,
+        dropped=dropped,
+        uses=uses,
+        invalid=tuple(faults),
+        weights=columns.weights,
+        batch=None if batch is None else batch_labels(raw[batch], Place(file.name, batch, rows + 1)),
+        batch_column=batch,
+        numbers=rows + 1,
+    )
+
+
+def find_columns(file: Source, columns: Columns) -> tuple[dict[str, str], dict[str, str | None]]:
+    """Role -> column of those that are no features, and possible features -> kind.
+
+    Raises:
+        InputError: the file has no such column, or one is named twice.
+    """
+    roles = {"target": columns.targets[0], "id": columns.id, "noise variance": columns.noise_variance}
+    roles |= {"batch": columns.batch} | {f"target {i}": name for i, name in enumerate(columns.targets[1:], start=2)}
+    used = {role: file.require(name, role) for role, name in roles.items() if name is not None}
+    return used, wanted_kinds(file, columns.features, used)
+
+
+def batch_labels(cells: pd.Series, place: Place) -> np.ndarray:
+    """The batch of each row as n texts, empty where it is missing.
+
+    Raises:
+        InputError: all are missing.
+    """
+    check_scalars(cells, place)
+    missing = missing_text(cells)
+    if missing.all():
+        raise place.error("(batch) is empty", missing, "name the column of plates, or leave batch out")
+    text = cells.astype(object).astype(str).str.strip()
+    return np.where(missing, "", text).astype(object)
 
 
 def read_library(
     source: str | os.PathLike[str] | pd.DataFrame,
     kinds: Mapping[str, str],
+    *,
     id: str | None = None,
     drop_invalid: bool = False,
 ) -> Table:

@@ -1,5 +1,6 @@
 """Closed loops on what is fully known: landscapes and test functions."""
 
+from ..specs import Fitting as Fitting
 from ..temperature import Steps as Steps
 from .landscape import Landscape as Landscape
 from .problems.functions import TestFunction as TestFunction
@@ -10,4 +11,3 @@ from .simulate import MORE_FUNCTION_STRATEGIES as MORE_FUNCTION_STRATEGIES
 from .simulate import NOISE_STRATEGIES as NOISE_STRATEGIES
 from .simulate import Options as Options
 from .simulate import simulate as simulate
-from .strategies import Fitting as Fitting

@@ -15,10 +15,11 @@ from numpy.typing import NDArray
 
 from .. import datasets
 from ..errors import InputError
-from ..screening import Encoder, Table, read_table
+from ..screening import Encoder, Table
 from ..screening.files.opening import open_source
 from ..screening.packing import Packing, pack
-from ..screening.table import target_of
+from ..screening.table import read_columns
+from ..specs import Columns
 from .world import Candidates, Points, Yardstick
 
 if TYPE_CHECKING:
@@ -78,9 +79,11 @@ class Landscape:
             source = datasets.gb1()
         if target is None:
             raise InputError(f"{name}: name the target, the column to improve")
-        read = read_table(source, target, features, noise_variance=noise_variance)
+        file = open_source(source)
+        read = read_columns(file, Columns(target, features, noise_variance=noise_variance))
+        numbers = read.numbers
+        assert numbers is not None
         read = replace(read, source=read.source if name is source else str(name))
-        numbers = _numbers(source, target)
         pack(Encoder.from_table(read), read, numbers)  # cells that cannot be encoded are named by their rows here
         table = _distinct(read, numbers)
         top = max(1, len(table) // TOP_SHARE) if top is None else top
@@ -192,12 +195,6 @@ class Landscape:
             top=self.top,
             threshold=float(ranked[self.top - 1]),
         )
-
-
-def _numbers(source: str | os.PathLike[str] | pd.DataFrame, target: str) -> NDArray[np.int64]:
-    """Numbers, from 1, of the rows that have a target."""
-    file = open_source(source)
-    return np.flatnonzero(~np.isnan(target_of(file.name, file.load([target])[target], target))) + 1
 
 
 def _distinct(table: Table, numbers: NDArray[np.int64]) -> Table:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from ..errors import InputError
 from ..progress import track
-from ..proposal import BoxSearch
 from ..screening.files.opening import did_you_mean
+from ..specs import BoxSearch, Fitting
 from ..temperature import Constant, ExploitLast, Schedule
 from .baselines.forest import RandomForest
 from .baselines.gibbon import Gibbon
@@ -24,7 +24,7 @@ from .loop import Plan, Run
 from .problems.functions import TestFunction
 from .processes import run_all
 from .results import Results, collect
-from .strategies import Beebo, Fitting, Greedy, MaxBeebo, Random, Thompson, UpperConfidence
+from .strategies import Beebo, Greedy, Learned, MaxBeebo, Random, Thompson, UpperConfidence
 from .world import Strategy
 
 
@@ -39,13 +39,15 @@ class Options:
         kappa: of UCB, q-UCB, GP-BUCB and RAHBO.
         search: of BEEBO in a cube; its restarts are those of q-UCB and q-LogEI, too.
         risk: of RAHBO: what a unit of variance costs, in units of the target.
+        warm: start a fit from the hyperparameters of the round before.
     """
 
-    fitting: Fitting = field(default_factory=Fitting)
+    fitting: Fitting = field(default_factory=lambda: Fitting(kind="exact"))
     schedule: Schedule = field(default_factory=lambda: Constant(1.0))
     kappa: float = 4.0
     search: BoxSearch = field(default_factory=BoxSearch)
     risk: float = 1.0
+    warm: bool = True
 
     @property
     def last_kappa(self) -> float | None:
@@ -149,7 +151,12 @@ def _strategies(
             raise InputError(f"there is no strategy {name!r} for a {kind}{near}; choose from {', '.join(known)}")
         if name in given[:i]:
             raise InputError(f"the strategy {name!r} is named twice; name it once")
-    return {name: MAKERS[name](options) for name in given}
+    return {name: _made(name, options) for name in given}
+
+
+def _made(name: str, options: Options) -> Strategy:
+    strategy = MAKERS[name](options)
+    return replace(strategy, warm=options.warm) if isinstance(strategy, Learned) else strategy
 
 
 def _seeds(seeds: int | Sequence[int]) -> list[int]:

@@ -12,8 +12,9 @@ from torch import Tensor
 from ..energy import Energy, MeanEnergy, SoftmaxEnergy
 from ..errors import InputError
 from ..posterior import Posterior
-from ..proposal import BoxSearch, propose
-from ..proposal.box.units import Box, Settings, settings_of
+from ..proposal.box.units import BoxUnits, units_of
+from ..proposal.propose import propose
+from ..specs import Box, BoxSearch, Fitting
 from ..surrogates import Surrogate, fit
 from ..temperature import Constant, Schedule
 from .world import Candidates, Points, State
@@ -21,37 +22,6 @@ from .world import Candidates, Points, State
 JITTER = 1e-8  # of the prior variance: standard deviations of samples are off by 1e-4 of the prior's, at most
 OPTIMISM = 3.0  # standard deviations
 POOL = 4000  # candidates of a joint sample
-
-
-@dataclass(frozen=True)
-class Fitting:
-    """How the surrogate of each round is fitted; see `fit`.
-
-    Attributes:
-        kind: of the surrogate.
-        transform: of the target.
-        priors: of the hyperparameters.
-        iterations: limit of L-BFGS.
-        warm: start from the hyperparameters of the round before.
-    """
-
-    kind: str = "exact"
-    transform: str = "auto"
-    priors: str = "botorch"
-    iterations: int = 100
-    warm: bool = True
-
-    def __call__(self, state: State) -> Surrogate:
-        """The surrogate of what was measured."""
-        return fit(
-            state.table(),
-            self.kind,
-            transform=self.transform,
-            priors=self.priors,
-            warm_start=state.warm if self.warm else None,
-            maxiter=self.iterations,
-            seed=state.seed,
-        )
 
 
 @dataclass(frozen=True)
@@ -68,13 +38,20 @@ class Random:
 
 @dataclass(frozen=True)
 class Learned:
-    """What all strategies have in common that learn a Gaussian process."""
+    """What all strategies have in common that learn a Gaussian process.
 
-    fitting: Fitting = field(default_factory=Fitting)
+    Attributes:
+        fitting: how the surrogate of each round is fitted; each round has a seed of its own.
+        warm: start from the hyperparameters of the round before.
+    """
 
-    def fit(self, state: State) -> Surrogate:
-        """The surrogate of all measured points."""
-        return self.fitting(state)
+    fitting: Fitting = field(default_factory=lambda: Fitting(kind="exact"))
+    warm: bool = field(default=True, kw_only=True)
+
+    def fit(self, state: State) -> Surrogate | None:
+        """The surrogate of all measured points; None where a strategy has none to learn from."""
+        fitting = replace(self.fitting, seed=state.seed)
+        return fit(state.table(), fitting=fitting, warm_start=state.warm if self.warm else None)
 
 
 @dataclass(frozen=True)
@@ -150,7 +127,7 @@ class Beebo(Learned):
             state.q,
             **state.world.offer(state.points, state.run_seed),
             temperature=temperature,
-            maximize=state.world.maximize,
+            minimize=not state.world.maximize,
             energy=self.energy_of(state, model) if temperature > 0 else MeanEnergy(),
             search=self.search,
             seed=state.seed,
@@ -213,9 +190,9 @@ def _candidates(state: State, model: Surrogate) -> Candidates:
     return state.world.candidates(model.encoder, state.points, state.run_seed, POOL)
 
 
-def cube_of(state: State, model: Surrogate) -> Settings:
+def cube_of(state: State, model: Surrogate) -> BoxUnits:
     """The cube that a function is measured in, as the surrogate sees it."""
-    return settings_of(model.encoder, Box(state.world.offer(state.points, state.run_seed)["bounds"]))
+    return units_of(model.encoder, Box(state.world.offer(state.points, state.run_seed)["bounds"]))
 
 
 def kappa_of(kappa: float, last: float | None, state: State) -> float:

@@ -20,17 +20,18 @@ from gpytorch.variational import UnwhitenedVariationalStrategy, VariationalStrat
 from torch import Tensor, nn
 
 from ..errors import InputError
+from ..kernel_posterior import KernelPosterior
 from ..kernels.rescaled import OutcomeScale, RescaledMean, TaskMean, rescale
 from ..kernels.stationary import freeze, frozen_copy, gram
 from ..linalg.roots import DenseRoot
-from ..posterior import Noise, Posterior
+from ..protocols import Noise
 from .gaussian_process.exact import condition_exactly
 from .gaussian_process.noise import ConstantNoise, TaskNoise
 
 PROBES = 16  # training inputs at which the kernel and mean found here are compared with the model's own prior
 
 
-def posterior_of(model: nn.Module) -> Posterior:
+def posterior_of(model: nn.Module) -> KernelPosterior:
     """The `Posterior` of a fitted model.
 
     Args:
@@ -58,7 +59,7 @@ def posterior_of(model: nn.Module) -> Posterior:
     raise _refusal(model, "it is neither an exact nor a variational Gaussian process of gpytorch")
 
 
-def _exact(model: Any) -> Posterior:
+def _exact(model: Any) -> KernelPosterior:
     if len(model.train_inputs) != 1 or model.train_inputs[0].dim() != 2 or model.train_targets.dim() != 1:
         raise _refusal(model, "it holds a batch of models (several outputs, or several hyperparameter samples)")
     column = model._task_feature if isinstance(model, MultiTaskGP) else None
@@ -82,7 +83,7 @@ def _exact(model: Any) -> Posterior:
     return condition_exactly(rescale(base, outcome), mean, Z, y, sigma2, noise, warp)
 
 
-def _variational(model: nn.Module, inner: Any) -> Posterior:
+def _variational(model: nn.Module, inner: Any) -> KernelPosterior:
     strategy = inner.variational_strategy
     if type(strategy) not in (VariationalStrategy, UnwhitenedVariationalStrategy):
         raise _refusal(model, f"its variational strategy is {type(strategy).__name__}")
@@ -110,7 +111,7 @@ def _variational(model: nn.Module, inner: Any) -> Posterior:
             m = root.mT @ (outcome.shift + outcome.scale * m - mean(Z))
             up = None if up is None else root.mT @ (outcome.scale * up)
     noise, down, warp = _new_noise(model, outcome), DenseRoot(root), _warp(model)
-    return Posterior(kernel, mean, centers=Z, weights=root @ m, down=down, noise=noise, up=up, warp=warp)
+    return KernelPosterior(kernel, mean, centers=Z, weights=root @ m, down=down, noise=noise, up=up, warp=warp)
 
 
 def _warp(model: Any) -> nn.Module | None:

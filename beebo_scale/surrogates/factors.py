@@ -13,11 +13,13 @@ from typing import Any, Literal, Protocol
 import torch
 from torch import Tensor
 
+from ..kernel_posterior import KernelPosterior
 from ..kernels.stationary import freeze
 from ..linalg.conjugate_gradients import CovarianceSolver
 from ..linalg.kernel_matrix import KernelMatrix
 from ..linalg.roots import DenseRoot
-from ..posterior import Noise, Posterior
+from ..posterior import Posterior
+from ..protocols import Noise
 from .approximate.love import LoveReport
 from .data.observations import Observations
 from .gaussian_process.gaussian_process import GaussianProcess, exact_posterior, own_noise
@@ -49,7 +51,7 @@ class Exact:
 
     dtype: Literal["float64", "float32"] = "float64"
 
-    def posterior(self, gp: GaussianProcess, data: Observations, noise: Noise | None) -> Posterior:
+    def posterior(self, gp: GaussianProcess, data: Observations, noise: Noise | None) -> KernelPosterior:
         """See `exact_posterior`."""
         return exact_posterior(gp, data, noise, getattr(torch, self.dtype))
 
@@ -81,7 +83,7 @@ class Love:
     weights: Tensor
     report: LoveReport
 
-    def posterior(self, gp: GaussianProcess, data: Observations, noise: Noise | None) -> Posterior:
+    def posterior(self, gp: GaussianProcess, data: Observations, noise: Noise | None) -> KernelPosterior:
         """With a solver, so that the root can be adapted to a batch."""
         posterior = _assemble(gp, data, noise, data.X, self.weights, self.R)
         with torch.no_grad():
@@ -120,7 +122,7 @@ class Sparse:
     error: float | None = None
     reference: str = ""
 
-    def posterior(self, gp: GaussianProcess, data: Observations, noise: Noise | None) -> Posterior:
+    def posterior(self, gp: GaussianProcess, data: Observations, noise: Noise | None) -> KernelPosterior:
         """The model's own posterior: its C is what it is, so there is nothing to adapt."""
         return _assemble(gp, data, noise, self.Z, self.weights, self.R)
 
@@ -141,8 +143,8 @@ class Sparse:
 
 def _assemble(
     gp: GaussianProcess, data: Observations, noise: Noise | None, Z: Tensor, weights: Tensor, R: Tensor
-) -> Posterior:
+) -> KernelPosterior:
     """The posterior over centers Z with a dense root, its hyperparameters frozen."""
     gp = copy.deepcopy(gp).requires_grad_(False)
     noise = own_noise(gp, data) if noise is None else noise
-    return Posterior(freeze(gp.kernel), gp.mean, Z, weights, DenseRoot(R), noise)
+    return KernelPosterior(freeze(gp.kernel), gp.mean, Z, weights, DenseRoot(R), noise)

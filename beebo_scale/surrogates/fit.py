@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
 
 from ..errors import InputError
+from ..kernel_posterior import KernelPosterior
 from ..kernels.screen import PRIORS, bound_lengthscales
-from ..posterior import Posterior
 from ..progress import track
 from ..screening import Encoder, Table
 from .approximate.gain_error import sparse_gain_error
@@ -69,7 +69,7 @@ class Approximation:
 
 
 def fit(
-    table: Table,
+    table: Any,
     kind: str = "auto",
     *,
     transform: str = "auto",
@@ -80,6 +80,8 @@ def fit(
     approximation: Approximation | None = None,
     likelihood: str = "gaussian",
     seed: int = 0,
+    fitting: Any = None,
+    iterations: int = 100,
 ) -> Surrogate:
     """Fit a surrogate to measured rows.
 
@@ -108,15 +110,22 @@ def fit(
     Raises:
         InputError: no target, unknown kind, transform or priors, or a warm start over other columns.
     """
+    if iterations != 100:
+        maxiter = iterations
+    if fitting is not None:
+        kind, transform, priors, maxiter = fitting.kind, fitting.transform, fitting.priors, fitting.iterations
+        fit_rows, likelihood, seed, a = fitting.fit_rows, fitting.likelihood, fitting.seed, fitting.approximation
+        approximation = Approximation(a.rank, a.inducing_points, a.epochs, a.factor)
+    measured, table = table, getattr(table, "table", table)
     if kind not in KINDS:
         raise InputError(f"kind {kind!r} is not known; choose one of {', '.join(KINDS)}")
     if priors not in PRIORS:
         raise InputError(f"priors {priors!r} are not known; choose one of {', '.join(PRIORS)}")
     if transform == HELD_OUT:
-        transform = choose_transform(table, priors=priors, seed=seed)
+        transform = choose_transform(measured, priors=priors, seed=seed)
     robust = check_likelihood(likelihood, kind, table.noise_variance is not None)
     kind = "svgp" if robust else kind
-    encoder, scale, design, data = observe(table, transform, robust)
+    encoder, scale, design, data = observe(measured, transform, robust)
     kind, reason = choose_kind(len(data), free_memory(data.X.device)) if kind == "auto" else (kind, "asked for")
     gp = new_gp(encoder, priors, design)
     if warm_start is not None:
@@ -226,13 +235,13 @@ def _inducing_points(request: _Request) -> Tensor:
     return select_inducing_points(request.gp.kernel, request.data.X, request.size.inducing_points, request.seed)
 
 
-def _sparse(request: _Request, posterior: Posterior) -> Sparse:
+def _sparse(request: _Request, posterior: KernelPosterior) -> Sparse:
     columns = request.encoder.numbers()
     error, reference = sparse_gain_error(posterior, request.gp, request.data, columns, request.seed)
     return Sparse(posterior.centers, _root(posterior), posterior.weights, error, reference)
 
 
-def _root(posterior: Posterior) -> Tensor:
+def _root(posterior: KernelPosterior) -> Tensor:
     """R as a matrix, n x r."""
     return posterior.down.expand(torch.eye(posterior.rank, dtype=posterior.dtype))
 

@@ -10,12 +10,13 @@ from dataclasses import replace
 
 from torch import Tensor
 
+from ..kernel_posterior import KernelPosterior, over_centers
 from ..kernels.rescaled import OutcomeScale, RescaledMean, rescale
 from ..kernels.task_sums import ALL, AllTasks, TaskSum, TaskSumKernel, TaskSumMean, TaskSumNoise
 from ..posterior import Posterior
 
 
-def scalarize(posterior: Posterior, weights: Tensor, offset: float = 0.0, column: int | None = None) -> Posterior:
+def scalarize(posterior: Posterior, weights: Tensor, offset: float = 0.0, column: int | None = None) -> KernelPosterior:
     """The posterior of offset + sum_t w_t f(., t).
 
     Args:
@@ -28,8 +29,9 @@ def scalarize(posterior: Posterior, weights: Tensor, offset: float = 0.0, column
         A posterior over inputs without the task column. Its noise is that of the sum of one measurement of each task.
 
     Raises:
-        ValueError: all weights are zero.
+        ValueError: all weights are zero, or the posterior is no `KernelPosterior`.
     """
+    posterior = over_centers(posterior)
     if not bool(weights.any()):
         raise ValueError("all weights of the outputs are zero")
     weights = weights.detach().to(posterior.centers)

@@ -15,6 +15,7 @@ from torch import Tensor
 
 from ..errors import InputError
 from ..kernels.screen import screen_kernel
+from ..kernels.stationary import freeze
 from ..posterior import Posterior
 from ..progress import track
 from ..screening import Encoder, Table, atomic_write, check_folder
@@ -96,6 +97,11 @@ class Surrogate:
     def batch_variance(self) -> float:
         """Variance A_b of the shift of a batch, in squared standardised units; 0 without batches."""
         return 0.0 if self.design.batch is None else batch_variance(self.gp)
+
+    @property
+    def lengthscales(self) -> Tensor:
+        """Those of a stationary kernel."""
+        return freeze(self.gp.kernel).lengthscales
 
     @property
     def measured(self) -> Tensor:
@@ -191,7 +197,7 @@ def new_gp(encoder: Encoder, priors: str, design: Design | None = None) -> Gauss
 def _moments(posterior: Posterior, X: Tensor) -> tuple[Tensor, Tensor]:
     """Mean and variance in standardised units, in chunks, p x d -> p, p."""
     with torch.no_grad():
-        size = max(1, min(CHUNK, CHUNK_NUMBERS // len(posterior.centers)))
+        size = max(1, min(CHUNK, CHUNK_NUMBERS // max(1, len(posterior.points))))
         chunks = [posterior.mean_and_variance(rows) for rows in track(X.split(size), "predicting")]
     mean, variance = (torch.cat(parts) for parts in zip(*chunks, strict=True))
     return mean, variance

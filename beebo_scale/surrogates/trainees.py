@@ -14,7 +14,7 @@ from typing import Any, Literal, Protocol
 import torch
 from torch import Tensor, nn
 
-from ..posterior import Posterior
+from ..kernel_posterior import KernelPosterior
 from ..screening import Encoder
 from ..workers import Workers
 from .approximate.inducing import select_inducing_points
@@ -282,11 +282,11 @@ class Runs(torch.optim.Optimizer):
         self.run()
 
 
-def sparse_recipe(posterior: Posterior) -> Sparse:
+def sparse_recipe(posterior: KernelPosterior) -> Sparse:
     """What a file keeps of a posterior over inducing points."""
     return Sparse(posterior.centers.cpu(), _root(posterior).cpu(), posterior.weights.cpu())
 
 
-def _root(posterior: Posterior) -> Tensor:
+def _root(posterior: KernelPosterior) -> Tensor:
     """R as a matrix, n x r."""
     return posterior.down.expand(torch.eye(posterior.rank, dtype=posterior.dtype, device=posterior.device))

@@ -26,8 +26,7 @@ from ..screening.encoding import CategoricalColumn, Column, ContinuousColumn, En
 from ..screening.files.opening import Source, open_source, split_sheet
 from ..screening.fingerprints import scaffolds
 from ..screening.packing import Packing, pack
-from ..screening.table import feature_frame, noise_of, target_of, wanted_kinds
-from ..screening.targets import batch_labels
+from ..screening.table import batch_labels, feature_frame, noise_of, target_of, wanted_kinds
 from ..surrogates.data.observe import batch_codes, target_scale
 from ..surrogates.data.packed import PackedObservations, merge_packed
 from ..surrogates.data.target import TargetScale

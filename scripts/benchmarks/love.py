@@ -19,7 +19,7 @@ import torch
 from common import machine_words, peak_gigabytes, write_results
 from gpytorch.means import ConstantMean
 
-from beebo_scale import Posterior, information_gain
+from beebo_scale import KernelPosterior, information_gain
 from beebo_scale.kernels.stationary import StationaryKernel
 from beebo_scale.linalg.kernel_matrix import KernelMatrix
 from beebo_scale.linalg.roots import DenseRoot
@@ -50,7 +50,7 @@ def problem(
     return kernel, mean, Z, y, sigma2, ConstantNoise(sigma2.mean())
 
 
-def gain(posterior: Posterior, X: torch.Tensor) -> tuple[float, torch.Tensor]:
+def gain(posterior: KernelPosterior, X: torch.Tensor) -> tuple[float, torch.Tensor]:
     """I and its gradient."""
     X = X.clone().requires_grad_(True)
     value = information_gain(posterior.covar(X), posterior.noise(X))
@@ -132,7 +132,7 @@ def costs(sizes: dict[str, list[int]], repeats: int) -> dict:
             at = base | {name: value}
             kernel, mean, Z, y, _, noise = problem(at["N"])
             root = 1e-6 * torch.randn(at["N"], at["r"], generator=torch.Generator().manual_seed(2), dtype=torch.float64)
-            posterior, X = Posterior(kernel, mean, Z, y, DenseRoot(root), noise), batch(at["q"])
+            posterior, X = KernelPosterior(kernel, mean, Z, y, DenseRoot(root), noise), batch(at["q"])
             times = []
             for _ in range(repeats + 1):
                 start = time.perf_counter()

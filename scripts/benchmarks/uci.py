@@ -94,7 +94,7 @@ def run(options: argparse.Namespace, name: str, split: int, kind: str) -> dict[s
     """One case."""
     train, test = read(options.data, name, split)
     features = {column: "continuous" for column in train.columns[:-1]}
-    table = bs.read_table(train, "y", features)
+    table = bs.read_table(train, "y", features=features)
     first, before = hyperparameters(options.work / f"{name}_{split}", table)
     start = time.process_time()
     surrogate = first
@@ -149,7 +149,7 @@ def cut_short(options: argparse.Namespace, name: str, split: int, iterations: in
     """LOVE where its solves would take hours: a larger preconditioner, and an end before their tolerances are met."""
     train, test = read(options.data, name, split)
     features = {column: "continuous" for column in train.columns[:-1]}
-    surrogate, before = hyperparameters(options.work / f"{name}_{split}", bs.read_table(train, "y", features))
+    surrogate, before = hyperparameters(options.work / f"{name}_{split}", bs.read_table(train, "y", features=features))
     love = LoveOptions(rank=RANKS[0], preconditioner=PRECONDITIONER, max_iterations=iterations)
     start = time.process_time()
     with warnings.catch_warnings():
@@ -172,7 +172,7 @@ def at_size(rows: int) -> dict[str, Any]:
     train, test = frame[:rows], frame[rows:]
     start = time.process_time()
     size = bs.Approximation(factor="float32")
-    surrogate = bs.fit(bs.read_table(train, "y", features), "exact", transform="none", approximation=size)
+    surrogate = bs.fit(bs.read_table(train, "y", features=features), "exact", transform="none", approximation=size)
     surrogate.posterior()
     seconds, start = time.process_time() - start, time.process_time()
     mean, _ = surrogate.predict(bs.read_library(test, features))

@@ -26,7 +26,7 @@ def files(folder):
 
 def settings(folder, **changes):
     given = {"target": "y", "features": {"variant": "protein"}, "id": "name", "library": str(folder / "library.csv")}
-    return Settings(**given | {"q": 4, "seed": 3} | changes)
+    return Settings.of(**given | {"q": 4, "seed": 3} | changes)
 
 
 def create(folder, **changes):
@@ -36,7 +36,7 @@ def create(folder, **changes):
 
 
 def unmeasured(campaign):
-    known = set(campaign.books().measured["variant"]) | set(campaign.books().proposed["variant"])
+    known = set(campaign.state().measured["variant"]) | set(campaign.state().proposed["variant"])
     return [v for v in VARIANTS if v not in known]
 
 

@@ -26,9 +26,9 @@ def test_a_new_campaign(tmp_path):
     measured = pd.read_csv(tmp_path / "c" / "measured.csv")
     assert list(measured) == ["name", "variant", "y", "round", "rank", "status"]
     assert set(measured["status"]) == {"initial"}
-    assert campaign.books().pending.empty
-    assert campaign.settings.library == "../library.csv"  # the two can move together
-    assert Campaign.open(tmp_path / "c").settings.features == {"variant": "protein"}
+    assert campaign.state().pending.empty
+    assert campaign.settings.choice.library == "../library.csv"  # the two can move together
+    assert Campaign.open(tmp_path / "c").settings.columns.features == {"variant": "protein"}
     assert not [path for path in tmp_path.iterdir() if path.name.startswith(".")]
 
 
@@ -38,12 +38,12 @@ def test_kinds_are_inferred_and_rows_without_a_target_left_out(tmp_path):
     screen.loc[3, "y"] = np.nan
     frame = pd.concat([screen, screen.iloc[:1].assign(y=9.0)], ignore_index=True)  # a replicate: the id comes twice
     campaign = Campaign.create(tmp_path / "c", frame, settings(tmp_path, features={"variant": None}))
-    assert campaign.settings.features == {"variant": "categorical"}
-    measured = campaign.books().measured
+    assert campaign.settings.columns.features == {"variant": "categorical"}
+    measured = campaign.state().measured
     assert measured["name"].tolist() == frame["name"].drop(3).tolist()
     assert campaign.table().y.tolist() == frame["y"].dropna().tolist()
     unnamed = Campaign.create(tmp_path / "d", frame.drop(columns="name"), settings(tmp_path))  # ids are the library's
-    assert set(unnamed.books().measured["name"]) == {""}
+    assert set(unnamed.state().measured["name"]) == {""}
 
 
 @pytest.mark.parametrize(
@@ -91,9 +91,9 @@ def test_rounds_go_on_where_the_last_one_ended(tmp_path):
     first = campaign.suggest()
     assert (first.round, first.path) == (1, tmp_path / "c" / "rounds" / "round-001.csv")
     assert first.batch.run["temperature"] == 2.0
-    assert not set(first.batch.frame["variant"]) & set(campaign.books().measured["variant"])
+    assert not set(first.batch.frame["variant"]) & set(campaign.state().measured["variant"])
     pd.testing.assert_frame_equal(pd.read_csv(first.path), first.batch.frame)
-    assert campaign.books().pending["variant"].tolist() == first.batch.frame["variant"].tolist()
+    assert campaign.state().pending["variant"].tolist() == first.batch.frame["variant"].tolist()
 
     rows = first.batch.frame[["name", "variant"]]
     campaign.record(rows.iloc[:2].assign(y=[*truth(rows["variant"][:1]), np.nan]))  # one failed, two are still running
@@ -103,7 +103,7 @@ def test_rounds_go_on_where_the_last_one_ended(tmp_path):
     assert second.batch.run["measured"]["rows"] == 15
     assert not set(second.batch.frame["variant"]) & set(rows["variant"])  # neither pending nor failed ones
     assert second.notes == ()
-    assert len(campaign.books().pending) == 5
+    assert len(campaign.state().pending) == 5
 
     status = campaign.status()
     assert [(r.proposed, r.measured, r.failed, r.pending) for r in status.rounds] == [(4, 1, 1, 2), (3, 0, 0, 3)]
@@ -232,7 +232,7 @@ def test_a_suggestion_that_is_killed_between_its_writes(tmp_path, monkeypatch, c
             campaign.suggest()
     made = count == 4
     assert campaign.folder.rounds() == ([1] if made else [])
-    assert len(campaign.books().pending) == (4 if made else 0)
+    assert len(campaign.state().pending) == (4 if made else 0)
     again = campaign.suggest()
     assert again.round == (2 if made else 1)
     assert len(pd.read_csv(campaign.folder.pending)) == (8 if made else 4)
@@ -281,7 +281,7 @@ def test_two_processes_record_at_once(tmp_path):
     for worker in workers:
         worker.communicate(timeout=240)
         assert worker.returncode == 0
-    assert campaign.books().pending.empty
+    assert campaign.state().pending.empty
     assert sorted(campaign.table().y[14:]) == sorted(float(name[1:]) for name in rows["name"])
 
 

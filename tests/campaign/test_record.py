@@ -1,4 +1,4 @@
-"""Entering results, on books that were put down without a fit."""
+"""Entering results, on before that were put down without a fit."""
 
 import numpy as np
 import pandas as pd
@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 import beebo_scale as bs
 from beebo_scale.campaign import Campaign
-from beebo_scale.campaign.record import enter, give_up
+from beebo_scale.campaign.entry import enter, give_up
 from beebo_scale.campaign.results import Results
 from tests.campaign.helpers import create, files, frame_of, proposed, snapshot, truth, unmeasured
 from tests.campaign.helpers import settings as some_settings
@@ -20,7 +20,7 @@ def campaign(tmp_path):
 
 
 def status_of(campaign):
-    measured = campaign.books().measured
+    measured = campaign.state().measured
     return dict(zip(measured["variant"], measured["status"], strict=True))
 
 
@@ -29,15 +29,15 @@ def test_results_leave_pending_and_enter_measured_once(campaign):
     results = rows.assign(y=truth(rows["variant"]))
     tally = campaign.record(results.iloc[[1, 4]])
     assert (tally.measured, tally.known, tally.failed) == (2, 0, 0)
-    assert campaign.books().pending["name"].tolist() == rows["name"].drop([1, 4]).tolist()
+    assert campaign.state().pending["name"].tolist() == rows["name"].drop([1, 4]).tolist()
     assert pd.read_csv(campaign.folder.pending)["name"].tolist() == rows["name"].drop([1, 4]).tolist()
     campaign.record(results)  # the two again, and the others
-    assert campaign.books().pending.empty
+    assert campaign.state().pending.empty
     table = campaign.table()
     assert len(table) == 14 + 6
     assert not table.frame.duplicated().any()
     np.testing.assert_array_equal(table.y[14:], truth(rows["variant"]))
-    assert campaign.books().measured["rank"].tolist()[14:] == ["1", "2", "3", "4", "5", "6"]
+    assert campaign.state().measured["rank"].tolist()[14:] == ["1", "2", "3", "4", "5", "6"]
     before = snapshot(campaign.folder.path)
     assert campaign.record(results).known == 6
     assert snapshot(campaign.folder.path) == before
@@ -76,16 +76,16 @@ def test_a_name_that_is_a_feature(tmp_path):
     campaign = create(tmp_path, id="variant")
     rows = proposed(campaign)
     assert campaign.record(pd.DataFrame({"variant": rows["variant"].str.lower(), "y": 1.0})).measured == 6
-    assert campaign.books().pending.empty
+    assert campaign.state().pending.empty
 
 
 def test_an_empty_target_is_a_failure_until_there_is_a_value(campaign):
     rows = proposed(campaign)
     tally = campaign.record(rows.assign(y=[1.0, None, None, 2.0, 3.0, 4.0]))
     assert (tally.measured, tally.failed) == (4, 2)
-    assert campaign.books().pending.empty
+    assert campaign.state().pending.empty
     assert len(campaign.table()) == 14 + 4
-    assert campaign.books().failed["variant"].tolist() == rows["variant"].iloc[1:3].tolist()
+    assert campaign.state().failed["variant"].tolist() == rows["variant"].iloc[1:3].tolist()
     assert campaign.record(rows.iloc[[1]].assign(y=np.nan)).known == 1
     assert campaign.record(rows.iloc[[1]].assign(y=7.0)).measured == 1  # it worked after all
     assert status_of(campaign)[rows["variant"][1]] == "measured"
@@ -115,7 +115,7 @@ def test_one_file_with_two_values_for_one_experiment(campaign):
     both = pd.concat([rows.assign(y=1.0), rows.iloc[:1].assign(y=3.0)])
     with pytest.raises(bs.InputError, match="results in rows 1, 7 differ"):
         campaign.record(both)
-    assert len(campaign.books().pending) == 6
+    assert len(campaign.state().pending) == 6
     tally = campaign.record(both, replicate=True)
     assert (tally.measured, tally.replicates) == (6, 1)
 
@@ -126,7 +126,7 @@ def test_what_nobody_proposed(campaign):
     mixed = pd.concat([rows.assign(y=1.0).iloc[:1], other])
     with pytest.raises(bs.InputError, match=r"experiments in rows 2, 3 are neither pending nor measured; .*--extra"):
         campaign.record(mixed)
-    assert len(campaign.books().pending) == 6  # all or nothing
+    assert len(campaign.state().pending) == 6  # all or nothing
     with pytest.raises(bs.InputError, match="in rows 2, 3 are new; add the feature columns"):
         campaign.record(mixed[["name", "y"]], extra=True)
     tally = campaign.record(mixed, extra=True)
@@ -154,8 +154,8 @@ def test_giving_up_releases_proposals(campaign):
         campaign.give_up(rows)
     assert campaign.give_up(rows[["name"]].iloc[2:4]).given_up == 2
     assert campaign.give_up(campaign.folder.pending).given_up == 2
-    assert campaign.books().pending.empty
-    assert campaign.books().failed.empty
+    assert campaign.state().pending.empty
+    assert campaign.state().failed.empty
     assert len(campaign.table()) == 16
     assert campaign.record(rows.iloc[[2]].assign(y=4.0)).measured == 1  # somebody did try
     assert campaign.record(rows.iloc[[3]].assign(y=np.nan)).failed == 1
@@ -165,12 +165,12 @@ def test_giving_up_releases_proposals(campaign):
 def test_what_was_given_up_may_be_proposed_again(campaign):
     rows = proposed(campaign, 2)
     campaign.give_up(rows)
-    books = campaign.books()
+    before = campaign.state()
     frame = rows.assign(rank=[1, 2], mean=1.0, std=0.5, gain=0.2)
     bs.Batch(frame, {}).write(campaign.folder.batch(2))
-    assert len(campaign.books().pending) == 2
+    assert len(campaign.state().pending) == 2
     campaign.record(rows.assign(y=[3.0, np.nan]))
-    measured = campaign.books().measured.iloc[len(books.measured) - 2 :]
+    measured = campaign.state().measured.iloc[len(before.measured) - 2 :]
     assert measured[["round", "status"]].to_numpy().tolist() == [
         ["1", "given up"],
         ["1", "given up"],
@@ -181,10 +181,10 @@ def test_what_was_given_up_may_be_proposed_again(campaign):
 
 @pytest.fixture(scope="module")
 def two_rounds(tmp_path_factory):
-    """Books with six pending experiments of two rounds, and these."""
+    """CampaignState with six pending experiments of two rounds, and these."""
     campaign = create(tmp_path_factory.mktemp("campaign"))
     rows = pd.concat([proposed(campaign, 4), proposed(campaign, 2)], ignore_index=True)
-    return campaign.books(), rows
+    return campaign.state(), rows
 
 
 @pytest.mark.slow
@@ -192,15 +192,15 @@ def two_rounds(tmp_path_factory):
 @given(st.data())
 def test_any_order_and_pieces_of_results_give_the_same_state(two_rounds, data):
     """Failures first or last, files cut anywhere, some of them recorded again."""
-    books, rows = two_rounds
+    before, rows = two_rounds
     results = rows.assign(y=data.draw(st.lists(st.sampled_from([0.0, 1.5, None]), min_size=6, max_size=6)))
-    straight, _ = enter(books, Results.read(results, books.settings))
+    straight, _ = enter(before, Results.read(results, before.settings))
     pieces = np.split(np.array(data.draw(st.permutations(range(6)))), sorted(data.draw(st.sets(st.integers(1, 5)))))
     again = data.draw(st.lists(st.sampled_from(range(len(pieces))), max_size=3))
     by = data.draw(st.sampled_from([["name", "y"], ["variant", "y"]]))
-    state, total = books, 0
+    state, total = before, 0
     for piece in [*pieces, *(pieces[i] for i in again)]:
-        state, tally = enter(state, Results.read(results.iloc[piece][by], books.settings))
+        state, tally = enter(state, Results.read(results.iloc[piece][by], before.settings))
         total += tally.measured + tally.failed
     assert total == 6
     assert state.pending.empty
@@ -213,19 +213,19 @@ def test_any_order_and_pieces_of_results_give_the_same_state(two_rounds, data):
 @given(st.data())
 def test_whatever_is_recorded_no_result_is_lost_or_counted_twice(two_rounds, data):
     """Values, failures and releases of the same few experiments, with replicates, against a list of what was said."""
-    books, rows = two_rounds
-    state, said = books, {name: set() for name in rows["name"]}
+    before, rows = two_rounds
+    state, said = before, {name: set() for name in rows["name"]}
     for _ in range(data.draw(st.integers(1, 6))):
         some = rows.iloc[data.draw(st.lists(st.integers(0, 5), min_size=1, max_size=4, unique=True))]
         values = data.draw(st.lists(st.sampled_from([0.0, 1.5, None]), min_size=len(some), max_size=len(some)))
         pending = some[some["name"].isin(state.pending["name"])]
         if len(pending) and data.draw(st.booleans()):
-            state, _ = give_up(state, Results.read(pending, books.settings, with_target=False))
+            state, _ = give_up(state, Results.read(pending, before.settings, with_target=False))
             continue
-        state, _ = enter(state, Results.read(some.assign(y=values), books.settings), replicate=True)
+        state, _ = enter(state, Results.read(some.assign(y=values), before.settings), replicate=True)
         for name, value in zip(some["name"], values, strict=True):
             said[name] |= {value} - {None}
-    new = state.measured.iloc[len(books.measured) :]
+    new = state.measured.iloc[len(before.measured) :]
     for name, values in said.items():
         assert sorted(float(y) for y in new["y"][new["name"] == name] if y) == sorted(values)
         waiting = (state.pending["name"] == name).sum()

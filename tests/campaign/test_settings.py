@@ -8,7 +8,7 @@ from tests.campaign.helpers import settings
 def test_settings_survive_a_file(tmp_path):
     for made in (
         settings(tmp_path, temperatures=(2.0, 0.5), minimize=True, noise_variance="v"),
-        Settings(
+        Settings.of(
             target="y",
             features={"temp": "continuous", "base": "categorical"},
             bounds={"temp": (20.0, 80.0), "base": ["a", "b"]},
@@ -19,16 +19,16 @@ def test_settings_survive_a_file(tmp_path):
         (tmp_path / "campaign.yaml").write_text(made.to_yaml())
         again = Settings.from_yaml(tmp_path / "campaign.yaml")
         assert again.to_yaml() == made.to_yaml()
-        assert again.request(1) == made.request(1)
-        assert again.library == made.library
+        assert again.of_round(2).to_yaml() == made.of_round(2).to_yaml()
 
 
 def test_rounds_have_temperatures_and_seeds_of_their_own(tmp_path):
     made = settings(tmp_path, temperatures=(2.0, 1.0, 0.0), seed=10)
-    assert [made.request(k).temperature for k in (1, 2, 3, 4, 9)] == [2.0, 1.0, 0.0, 0.0, 0.0]
-    assert [made.request(k).seed for k in (1, 2)] == [10, 11]
-    assert (made.request(1).q, made.request(1, 7).q) == (4, 7)
-    assert not settings(tmp_path, minimize=True).request(1).maximize
+    assert [made.of_round(k).choice.temperature for k in (1, 2, 3, 4, 9)] == [2.0, 1.0, 0.0, 0.0, 0.0]
+    assert [made.of_round(k).choice.seed for k in (1, 2)] == [10, 11]
+    assert [made.of_round(k).fitting.seed for k in (1, 2)] == [10, 11]
+    assert (made.of_round(1).choice.q, made.of_round(1, 7).choice.q) == (4, 7)
+    assert settings(tmp_path, minimize=True).of_round(1).choice.minimize
 
 
 @pytest.mark.parametrize(
@@ -37,7 +37,7 @@ def test_rounds_have_temperatures_and_seeds_of_their_own(tmp_path):
         ({"bounds": {"a": (0, 1)}}, "either a library or bounds"),
         ({"library": None}, "either a library or bounds"),
         ({"library": None, "bounds": {"a": (0, 1)}}, "id goes with a library"),
-        ({"search_start": "anywhere"}, "start = 'anywhere': give one of greedy, sobol, mixed"),
+        ({"search_start": "anywhere"}, "search_start: 'anywhere' is not one of greedy, sobol, mixed"),
         ({"temperatures": ()}, "temperatures is empty"),
         ({"temperatures": (0.5, -1.0)}, "T' = -1"),
         ({"q": 0}, "q = 0"),
@@ -63,7 +63,7 @@ GOOD = "target: y\nfeatures: {variant: protein}\nlibrary: l.csv\n"
         (GOOD + "temprature: 2\n", r"unknown entry 'temprature' \(did you mean 'temperatures'\?\)"),
         (GOOD + "q: many\n", "q is 'many', not a whole number"),
         (GOOD + "q: true\n", "q is True, not a whole number"),
-        (GOOD + "minimize: 1\n", "minimize is 1, not true or false"),
+        (GOOD + "minimize: 1\n", "minimize is 1, neither true nor false"),
         (GOOD + "temperatures: 2\n", "temperatures is 2, not a list"),
         (GOOD + "temperatures: [a]\n", "temperature T' = a is not usable"),
         (GOOD + "hit: high\n", "hit is 'high', not a number"),

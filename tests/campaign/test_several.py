@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import beebo_scale as bs
 from beebo_scale.campaign import Campaign
-from beebo_scale.campaign.record import enter, give_up
+from beebo_scale.campaign.entry import enter, give_up
 from beebo_scale.campaign.results import Results
 from beebo_scale.surrogates.data.observe import target_scale
 from tests.campaign.helpers import files, frame_of, proposed, settings, snapshot, truth, unmeasured
@@ -34,9 +34,9 @@ def campaign(tmp_path):
     return create(tmp_path)
 
 
-def new(books):
+def new(before):
     """Cells that came after the start: experiment -> a, b, status."""
-    rows = books.measured.iloc[14:]
+    rows = before.measured.iloc[14:]
     return [tuple(row) for row in rows[["name", "a", "b", "status"]].to_numpy()]
 
 
@@ -45,7 +45,7 @@ def test_a_row_with_one_of_two_is_kept_and_joined(campaign):
     n = rows["name"].tolist()
     tally = campaign.record(rows.iloc[:2].assign(a=[1.0, 2.0]))
     assert (tally.measured, dict(tally.values), tally.absent) == (2, {"a": 2}, ("b",))
-    assert new(campaign.books()) == [(n[0], "1.0", "", "partial"), (n[1], "2.0", "", "partial")]
+    assert new(campaign.state()) == [(n[0], "1.0", "", "partial"), (n[1], "2.0", "", "partial")]
     assert len(campaign.table()) == 16
     assert pd.read_csv(campaign.folder.pending)["still out"].tolist() == ["b", "b", "a, b", "a, b"]
 
@@ -53,21 +53,21 @@ def test_a_row_with_one_of_two_is_kept_and_joined(campaign):
     tally = campaign.record(both)
     assert (tally.measured, tally.failed, tally.known) == (2, 1, 0)
     expected = [(n[0], "1.0", "", "partial"), (n[1], "2.0", "4.0", "measured")]
-    assert new(campaign.books()) == [*expected, (n[2], "", "3.0", "partial"), (n[3], "", "", "failed")]
+    assert new(campaign.state()) == [*expected, (n[2], "", "3.0", "partial"), (n[3], "", "", "failed")]
     before = snapshot(campaign.folder.path)
     assert campaign.record(both).known == 3
     assert snapshot(campaign.folder.path) == before
     table = campaign.table()
     np.testing.assert_array_equal(table.y[14:], [[1.0, np.nan], [2.0, 4.0], [np.nan, 3.0]])
     assert campaign.record(rows.iloc[3:].assign(b=0.5)).measured == 1  # it worked after all
-    assert new(campaign.books())[3] == (n[3], "", "0.5", "partial")
+    assert new(campaign.state())[3] == (n[3], "", "0.5", "partial")
 
 
 def test_an_empty_cell_says_nothing_where_another_target_is_not_in_the_file(campaign):
     rows = proposed(campaign, 3)
     tally = campaign.record(rows.assign(a=[1.0, None, None]))
     assert (tally.measured, tally.empty, tally.failed) == (1, 2, 0)
-    assert len(campaign.books().pending) == 3
+    assert len(campaign.state().pending) == 3
     assert campaign.record(rows.assign(a=[1.0, None, None])).empty == 2
 
 
@@ -83,38 +83,38 @@ def test_another_value_is_refused_for_its_target_alone(campaign):
     tally = campaign.record(rows.iloc[:1].assign(a=1.5, b=3.5), replicate=True)
     assert (tally.measured, tally.replicates) == (0, 1)
     n = rows["name"].tolist()
-    assert new(campaign.books()) == [
+    assert new(campaign.state()) == [
         *((name, "1.0", "3.0", "measured") for name in n),
         *sorted([(n[0], "1.5", "3.5", "replicate"), (n[1], "2.0", "", "replicate")]),
     ]
     tally = campaign.record(rows.iloc[1:2].assign(b=9.0), replicate=True)
-    assert (n[1], "2.0", "9.0", "replicate") in new(campaign.books())
+    assert (n[1], "2.0", "9.0", "replicate") in new(campaign.state())
 
 
 def test_what_was_measured_before_or_by_nobody_asked_is_filled_in(campaign):
-    first = campaign.books().measured.iloc[[0]]
+    first = campaign.state().measured.iloc[[0]]
     assert first["b"].item() == ""
     assert campaign.record(first[["name"]].assign(b=2.5)).measured == 1
-    assert campaign.books().measured.iloc[0][["b", "status"]].tolist() == ["2.5", "initial"]
+    assert campaign.state().measured.iloc[0][["b", "status"]].tolist() == ["2.5", "initial"]
     other = frame_of(unmeasured(campaign)[:1])
     with pytest.raises(bs.InputError, match="--extra"):
         campaign.record(other.assign(a=1.0))
     assert campaign.record(other.assign(a=1.0), extra=True).extra == 1
     assert campaign.record(other.assign(b=2.0)).measured == 1
-    assert new(campaign.books()) == [(other["name"][0], "1.0", "2.0", "extra")]
+    assert new(campaign.state()) == [(other["name"][0], "1.0", "2.0", "extra")]
 
 
 def test_giving_up_what_is_still_out(campaign):
     rows = proposed(campaign, 3)
     campaign.record(rows.iloc[:1].assign(a=1.0))
     assert campaign.give_up(campaign.folder.pending).given_up == 3
-    books = campaign.books()
-    assert books.pending.empty
-    assert [status for *_, status in new(books)] == ["measured", "given up", "given up"]
+    before = campaign.state()
+    assert before.pending.empty
+    assert [status for *_, status in new(before)] == ["measured", "given up", "given up"]
     assert campaign.status().rounds[0].out == {"a": 0, "b": 0}
     campaign.record(rows.iloc[:2].assign(b=4.0))  # they did come
     n = rows["name"].tolist()
-    assert new(campaign.books())[:2] == [(n[0], "1.0", "4.0", "measured"), (n[1], "", "4.0", "partial")]
+    assert new(campaign.state())[:2] == [(n[0], "1.0", "4.0", "measured"), (n[1], "", "4.0", "partial")]
 
 
 def test_status_says_what_is_out_by_target(campaign):
@@ -125,7 +125,7 @@ def test_status_says_what_is_out_by_target(campaign):
     (found,) = status.rounds
     assert (found.measured, found.failed, found.pending, found.partial) == (2, 1, 2, 2)
     assert found.out == {"a": 1, "b": 1}
-    y = torch.tensor(campaign.books().values(campaign.books().measured))
+    y = torch.tensor(campaign.state().values(campaign.state().measured))
     a, b = (target_scale(column[~column.isnan()], "auto").standardise(column) for column in y.T)
     best = float((0.7 * a - 0.3 * b)[14 + 2])
     assert found.best == status.worth == pytest.approx(best)
@@ -161,21 +161,21 @@ def test_several_processes_enter_several_targets(campaign):
     pieces = [rows.iloc[i : i + 2].assign(**{name: 1.0 + i}) for i in (0, 2, 4) for name in ("a", "b")]
     with ThreadPoolExecutor(3) as pool:
         list(pool.map(Campaign(campaign.folder).record, pieces))
-    assert campaign.books().pending.empty
+    assert campaign.state().pending.empty
     np.testing.assert_array_equal(campaign.table().y[14:], np.repeat([[1.0, 1], [3, 3], [5, 5]], 2, axis=0))
 
 
 @pytest.fixture(scope="module", params=[None, "plate"])
 def two_rounds(request, tmp_path_factory):
-    """Books with six pending experiments of two rounds, and these, two that lack b, and one that nobody proposed."""
+    """A state with six pending experiments of two rounds, and these, two that lack b, and one that nobody proposed."""
     campaign = create(tmp_path_factory.mktemp("campaign"), batch=request.param)
     rows = pd.concat([proposed(campaign, 4), proposed(campaign, 2)], ignore_index=True)
-    books = campaign.books()
-    lacking = books.measured[["name", "variant"]][books.measured["b"] == ""].iloc[:2]
-    return books, pd.concat([rows, lacking, frame_of(unmeasured(campaign)[:1])], ignore_index=True)
+    before = campaign.state()
+    lacking = before.measured[["name", "variant"]][before.measured["b"] == ""].iloc[:2]
+    return before, pd.concat([rows, lacking, frame_of(unmeasured(campaign)[:1])], ignore_index=True)
 
 
-def drawn(data, books, rows):
+def drawn(data, before, rows):
     """What is found out: (row, target, value, plate) one by one, and the rows of which nothing is."""
     facts = [(i, "b", 2.0, "p0") for i in (6, 7)]
     for i in (0, 1, 2, 3, 4, 5, 8):
@@ -203,17 +203,17 @@ def file_of(rows, facts, failed, narrow):
 @given(st.data())
 def test_any_order_and_any_split_gives_the_same_books(two_rounds, data):
     """Targets together or apart, failures first or last, pieces again, on one plate or on several."""
-    books, rows = two_rounds
-    facts, failed = drawn(data, books, rows)
-    straight, _ = enter(books, Results.read(file_of(rows, facts, failed, False), books.settings), extra=True)
+    before, rows = two_rounds
+    facts, failed = drawn(data, before, rows)
+    straight, _ = enter(before, Results.read(file_of(rows, facts, failed, False), before.settings), extra=True)
     parts = data.draw(st.permutations([*facts, *failed]))
     cuts = sorted(data.draw(st.sets(st.integers(1, len(parts) - 1), max_size=5)))
     pieces = [parts[i:j] for i, j in zip([0, *cuts], [*cuts, len(parts)], strict=True)]
-    state = books
+    state = before
     for piece in [*pieces, *data.draw(st.lists(st.sampled_from(pieces), max_size=2))]:
         some, none = [x for x in piece if isinstance(x, tuple)], [x for x in piece if not isinstance(x, tuple)]
         file = file_of(rows, some, none, data.draw(st.booleans()))
-        state, _ = enter(state, Results.read(file, books.settings), extra=True)
+        state, _ = enter(state, Results.read(file, before.settings), extra=True)
     pd.testing.assert_frame_equal(state.measured, straight.measured)
     known = {(i, target) for i, target, *_ in facts}
     out = [[target for target in ("a", "b") if (i, target) not in known] for i in range(6) if i not in failed]
@@ -226,18 +226,18 @@ def test_any_order_and_any_split_gives_the_same_books(two_rounds, data):
 @given(st.data())
 def test_with_replicates_no_value_is_lost_or_counted_twice(two_rounds, data):
     """Values, empty rows and releases of a few experiments, against a list of what was said."""
-    books, rows = two_rounds
-    state, said = books, {(name, target): set() for name in rows["name"][:6] for target in ("a", "b")}
+    before, rows = two_rounds
+    state, said = before, {(name, target): set() for name in rows["name"][:6] for target in ("a", "b")}
     for _ in range(data.draw(st.integers(1, 6))):
         some = rows.iloc[data.draw(st.lists(st.integers(0, 5), min_size=1, max_size=4, unique=True))]
         pending = some[some["name"].isin(state.pending["name"])]
         if len(pending) and data.draw(st.integers(0, 3)) == 0:
-            state, _ = give_up(state, Results.read(pending, books.settings, with_target=False))
+            state, _ = give_up(state, Results.read(pending, before.settings, with_target=False))
             continue
         values = st.lists(st.sampled_from([0.0, 1.5, None]), min_size=len(some), max_size=len(some))
         drawn = {target: data.draw(values) for target in data.draw(st.sampled_from(["a", "b", "ab"]))}
         file = some.assign(**drawn, plate=data.draw(st.sampled_from(["p0", "p1"])))
-        state, _ = enter(state, Results.read(file, books.settings), replicate=True)
+        state, _ = enter(state, Results.read(file, before.settings), replicate=True)
         for target, column in drawn.items():
             for name, value in zip(some["name"], column, strict=True):
                 said[name, target] |= {value} - {None}
@@ -255,8 +255,8 @@ def test_settings(tmp_path):
     path.write_text(made.to_yaml())
     assert "target: {a: 0.7, b: -0.3}" in path.read_text().splitlines()
     again = type(made).from_yaml(path)
-    assert (again.weights, again.targets, again.goal) == (WEIGHTS, ["a", "b"], "0.7 a - 0.3 b")
-    assert settings(tmp_path).goal == "y"
+    assert (again.columns.weights, again.columns.targets, again.columns.goal) == (WEIGHTS, ["a", "b"], "0.7 a - 0.3 b")
+    assert settings(tmp_path).columns.goal == "y"
 
 
 @pytest.mark.parametrize(

@@ -171,8 +171,8 @@ OPTIONS = {
     "sqrt of noise": ({"transform": "sqrt", "noise-variance": "var"}, ["transform 'sqrt'", "without known noise"]),
     "unknown option": ({"batchsize": "3"}, ["not understood: --batchsize=3", "beebo-scale suggest --help"]),
     "abbreviation": ({"measured": None, "meas": "screen.csv"}, ["--meas"]),
-    "nothing to choose from": ({"library": None}, ["give either --library FILE or --bounds"]),
-    "library and box": ({"bounds": "variant:0:1"}, ["give either --library FILE or --bounds"]),
+    "nothing to choose from": ({"library": None}, ["give either a library or bounds"]),
+    "library and box": ({"bounds": "variant:0:1"}, ["give either a library or bounds"]),
     "no name of a feature": ({"features": ":protein"}, ["--features ':protein'", "write COLUMN:KIND"]),
     "feature twice": ({"features": "variant,variant:protein"}, ["--features", "'variant' twice"]),
     "target a feature": ({"features": "variant:protein,y"}, ["screen.csv: column 'y' is the target and a feature"]),
@@ -229,7 +229,7 @@ CONFIGURATIONS = {
     "q": (b"q: many\n", ["bad.yaml: q: 'many' is not a whole number"]),
     "q fraction": (b"q: 1.5\n", ["bad.yaml: q: 1.5 is not a whole number"]),
     "q true": (b"q: true\n", ["bad.yaml: q: True is not a whole number"]),
-    "text": (b"target: 7\n", ["bad.yaml: target: 7 is not text; put it in quotation marks"]),
+    "text": (b"target: 7\n", ["target: 7 is not a column or a mapping of columns to weights"]),
     "flag": (b"minimize: maybe\n", ["minimize: 'maybe' is neither true nor false"]),
     "kind": (b"kind: neural\n", ["bad.yaml: kind: 'neural' not among choices"]),
 }
@@ -256,7 +256,7 @@ def test_configuration_that_is_not_there(folder, capsys):
         ([], ["give a command: suggest", "beebo-scale --help"]),
         (["sugest"], ["no command 'sugest'", "suggest"]),
         (["--colour", "suggest"], ["--colour"]),
-        (["suggest"], ["missing options: --measured, --target, --out", "beebo-scale suggest --help"]),
+        (["suggest"], ["missing options: --measured, --out, --target", "beebo-scale suggest --help"]),
         (["suggest", "--features"], ["features: expected at least one argument"]),
     ],
 )

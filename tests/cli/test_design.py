@@ -68,7 +68,7 @@ def test_campaign_with_plates():
     rows.assign(y=1.5, plate="new").to_csv("results.csv", index=False)
     assert main(["campaign", "record", "c", "--results=results.csv"]) == 0
     campaign = Campaign.open("c")
-    assert campaign.books().measured["plate"].tolist()[-4:] == ["new"] * 4
+    assert campaign.state().measured["plate"].tolist()[-4:] == ["new"] * 4
     suggestion = campaign.suggest()
     assert not suggestion.notes
     assert suggestion.batch.run["surrogate"]["batch"]["levels"] == 5

@@ -149,7 +149,7 @@ def test_configuration_file(folder):
 
 BAD = {
     "nothing to write to": (LIBRARY, "give --out FILE, or --run-dir FOLDER"),
-    "library and box": ([*LIBRARY, *BOX, "--out=n.csv"], "give either --library FILE or --bounds"),
+    "library and box": ([*LIBRARY, *BOX, "--out=n.csv"], "give either a library or bounds"),
     "rules without a box": ([*LIBRARY, "--integer=b", "--out=n.csv"], "--integer goes with --bounds only"),
     "limits without a library": ([*BOX, "--at-most=acid:2", "--out=n.csv"], "--at-most goes with --library only"),
     "a count that is none": ([*LIBRARY, "--at-most=scaffold:few", "--out=n.csv"], "write COLUMN:COUNT"),

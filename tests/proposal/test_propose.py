@@ -5,8 +5,7 @@ import pandas as pd
 import pytest
 
 import beebo_scale as bs
-from beebo_scale.proposal.box.units import Box
-from beebo_scale.proposal.propose import Request
+from beebo_scale.specs import Box, Choice
 
 QUICK = bs.BoxSearch(restarts=1, steps=20, polish=0)
 BOX = {"a": (0.0, 1e-3), "b": (-1e6, 2e6)}
@@ -92,7 +91,7 @@ def test_a_measured_setting_is_not_proposed_again():
 
 
 def test_minimising_a_box(rising):
-    best = bs.propose(rising, 2, bounds=BOX, temperature=0.0, maximize=False, search=QUICK).frame.iloc[0]
+    best = bs.propose(rising, 2, bounds=BOX, temperature=0.0, minimize=True, search=QUICK).frame.iloc[0]
     assert (best["a"], best["b"]) == (0.0, -1e6)
 
 
@@ -184,9 +183,9 @@ def test_columns_with_the_names_of_a_batch(name):
 
 
 def test_a_request_is_checked_when_made():
-    assert Request(3).temperature == 0.5
+    assert Choice(q=3).temperature == 0.5
     with pytest.raises(ValueError, match="q = -1"):
-        Request(-1)
+        Choice(q=-1)
 
 
 # --- a box with conditions -------------------------------------------------------------------------------

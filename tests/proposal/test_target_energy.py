@@ -67,5 +67,5 @@ def test_a_box_comes_close_to_the_value_without_repeats(surrogate):
 
 
 def test_the_value_says_itself_what_is_good(surrogate):
-    with pytest.raises(bs.InputError, match="leave maximize as it is"):
-        bs.propose(surrogate, 3, library(20), energy=TargetEnergy(0.1), maximize=False)
+    with pytest.raises(bs.InputError, match="leave minimize as it is"):
+        bs.propose(surrogate, 3, library(20), energy=TargetEnergy(0.1), minimize=True)

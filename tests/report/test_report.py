@@ -72,7 +72,7 @@ def test_the_page_needs_nothing_else_and_shows_everything(folder):
 
 def test_held_out_rows_are_those_of_the_split(folder):
     run = read_run(folder)
-    table = bs.read_table(folder / "s.csv", "y", KINDS)
+    table = bs.read_table(folder / "s.csv", "y", features=KINDS)
     mean, std = run.surrogate.predict(table)
     noise = run.surrogate.summary()["noise_std"]
     places = [int(np.flatnonzero(table.y == value)[0]) for value in run.held_out.measured]
@@ -85,7 +85,7 @@ def test_relevance_is_by_input(folder):
     found = relevance(read_run(folder).surrogate)
     assert set(found) == {"x", "z", "c"}
     frame = pd.DataFrame({"v": ["AC", "AD", "CC", "CD", "DC", "DD"], "t": np.arange(6.0), "y": [0.0, 1, 0, 1, 0, 1]})
-    surrogate = bs.fit(bs.read_table(frame, "y", {"v": "protein", "t": "continuous"}))
+    surrogate = bs.fit(bs.read_table(frame, "y", features={"v": "protein", "t": "continuous"}))
     found = relevance(surrogate)
     assert list(found) == ["t", "v[1]", "v[2]"]
     assert found["v[2]"] > 3 * found["v[1]"]

@@ -63,7 +63,7 @@ def test_what_is_ignored_may_be_named():
         ["plate", "ignored"],
         ["date", "ignored"],
     ]
-    named = read_table(frame, "y", {"plate": None, "date": "categorical"})
+    named = read_table(frame, "y", features={"plate": None, "date": "categorical"})
     assert named.kinds == {"plate": "categorical", "date": "categorical"}
     assert "a" in [use.column for use in named.uses if use.use == "ignored"]
     refuse(lambda: read_table(frame.drop(columns="a"), "y"), "no feature column", "'plate' names a place on a plate")

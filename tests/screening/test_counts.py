@@ -53,7 +53,7 @@ def test_swapping_input_and_selected_changes_the_sign_only(before, after, pseudo
 def test_columns_of_a_frame_become_a_table_with_noise():
     frame = pd.DataFrame({"variant": ["AA", "AC", "CA"], "input": [10, 200, 30], "selected": [5, 900, 31]})
     frame["enrichment"], frame["variance"] = noise_from_counts(frame["input"], frame["selected"])
-    table = bs.read_table(frame, "enrichment", {"variant": "protein"}, noise_variance="variance")
+    table = bs.read_table(frame, "enrichment", features={"variant": "protein"}, noise_variance="variance")
     assert table.noise_variance.argmin() == 1
 
 

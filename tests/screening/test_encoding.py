@@ -26,7 +26,7 @@ def frame():
 
 
 def measured():
-    return read_table(frame(), "y", KINDS)
+    return read_table(frame(), "y", features=KINDS)
 
 
 def box():

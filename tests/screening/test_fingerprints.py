@@ -20,7 +20,7 @@ def place(n, rows=None):
 def table(**columns):
     frame = pd.DataFrame({"m": SMILES, "y": np.arange(len(SMILES)) % 3 + 1.0, **columns})
     kinds = {name: "continuous" if name == "x" else "protein" for name in columns}
-    return bs.read_table(frame, "y", {"m": "smiles", **kinds})
+    return bs.read_table(frame, "y", features={"m": "smiles", **kinds})
 
 
 def test_counts_and_bits_are_rdkits_own():
@@ -55,7 +55,7 @@ def test_every_unreadable_molecule_is_named_by_its_row():
         packed_fingerprints(text, place(5, [10, 20, 30, 40, 50]))
     frame = pd.DataFrame({"m": ["CC", "CCC", "X!", "CO"], "y": [1.0, None, 2.0, 3.0]})
     with pytest.raises(InputError, match="in row 3; correct the SMILES or leave the row out"):
-        bs.read_table(frame, "y", {"m": "smiles"})
+        bs.read_table(frame, "y", features={"m": "smiles"})
 
 
 def test_rdkit_says_nothing(capfd):
@@ -107,7 +107,7 @@ def test_molecules_like_the_measured_ones_are_predicted_like_them():
     frame = pd.DataFrame(
         {"m": alcohols + amines, "y": [1.0 + 0.01 * i for i in range(12)] + [0.01 * i for i in range(12)]}
     )
-    surrogate = bs.fit(bs.read_table(frame, "y", {"m": "smiles"}), transform="none")
+    surrogate = bs.fit(bs.read_table(frame, "y", features={"m": "smiles"}), transform="none")
     library = pd.DataFrame({"m": ["CC(C)CO", "CC(C)CN", "c1ccsc1"]})
     mean, std = surrogate.predict(bs.read_library(library, {"m": "smiles"}))
     assert mean[0] > 0.7

@@ -44,9 +44,9 @@ def test_invalid_measured_rows_are_left_out_and_listed(tmp_path, name):
     bad.loc[5, "y"] = good.loc[4, "y"] = np.nan  # the same row; without a target it is no matter of validity
     path = tmp_path / name
     bad.to_csv(path, index=False) if name == "m.csv" else bad.to_parquet(path)
-    refuse(lambda: read_table(path, "y", KINDS), "'a' is", "(--drop-invalid)" if name == "m" else "row")
-    table = read_table(path, "y", KINDS, id="id", drop_invalid=True)
-    expected = read_table(good, "y", KINDS, id="id")
+    refuse(lambda: read_table(path, "y", features=KINDS), "'a' is", "(--drop-invalid)" if name == "m" else "row")
+    table = read_table(path, "y", features=KINDS, id="id", drop_invalid=True)
+    expected = read_table(good, "y", features=KINDS, id="id")
     pd.testing.assert_frame_equal(table.frame, expected.frame, check_dtype=False)
     np.testing.assert_array_equal(table.y, expected.y)
     assert table.dropped == 1
@@ -73,8 +73,10 @@ def test_a_library_is_as_if_it_never_had_the_invalid_rows(tmp_path, name, chunk_
         write(source, index=False)
     if name == "table":
         source = Table(bad, KINDS, "id", "table")
-    library = open_library(source, KINDS, "id", ["y"] if name != "table" else [], chunk_rows, lengths={"variant": 3})
-    expected = open_library(good, KINDS, "id", ["y"] if name != "table" else [], chunk_rows)
+    library = open_library(
+        source, KINDS, "id", ["y"] if name != "table" else [], chunk_rows=chunk_rows, lengths={"variant": 3}
+    )
+    expected = open_library(good, KINDS, "id", ["y"] if name != "table" else [], chunk_rows=chunk_rows)
     assert len(library) == len(expected) == 54
     together = pd.concat([table.frame for _, table in library.chunks()], ignore_index=True)
     whole = pd.concat([table.frame for _, table in expected.chunks()], ignore_index=True)
@@ -86,7 +88,8 @@ def test_a_library_is_as_if_it_never_had_the_invalid_rows(tmp_path, name, chunk_
     rows = np.random.default_rng(0).permutation(54)
     assert library.take(rows).frame["id"].tolist() == good["id"].iloc[rows].tolist()
     ids = [good["id"][3], good["id"][53], "r7"]  # the last was left out
-    assert library.locate(ids) == {ids[0]: 3, ids[1]: 53}
+    named = {key: row.frame["id"].tolist() for key, row in library.named(ids).items()}
+    assert named == {key: [key] for key in ids[:2]}
     assert len(library.invalid) == 6
     if name not in ("table", "folder"):
         assert [fault.row for fault in library.invalid] == ROWS
@@ -99,7 +102,7 @@ def test_a_library_is_as_if_it_never_had_the_invalid_rows(tmp_path, name, chunk_
 def test_nothing_left(tmp_path):
     frame(5).assign(variant="XXX").to_csv(tmp_path / "x.csv", index=False)
     words = ["x.csv: no row is left, all 5 are invalid", "'variant' has a letter", "'XXX' in row 1"]
-    refuse(lambda: read_table(tmp_path / "x.csv", "y", KINDS, drop_invalid=True), *words)
+    refuse(lambda: read_table(tmp_path / "x.csv", "y", features=KINDS, drop_invalid=True), *words)
     refuse(lambda: read_library(tmp_path / "x.csv", KINDS, drop_invalid=True), *words)
     refuse(lambda: open_library(tmp_path / "x.csv", KINDS, lengths={}), *words)
 

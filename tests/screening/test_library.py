@@ -56,9 +56,9 @@ def small_blocks(monkeypatch):
 @pytest.mark.slow
 @pytest.mark.parametrize("chunk_rows", [7, 40, 1000])
 def test_every_source_gives_the_same_rows(tmp_path, small_blocks, chunk_rows):
-    expected = read_library(frame(), KINDS, "id").frame
+    expected = read_library(frame(), KINDS, id="id").frame
     for source in sources(tmp_path):
-        library = open_library(source, KINDS, "id", ["scaffold"], chunk_rows)
+        library = open_library(source, KINDS, "id", ["scaffold"], chunk_rows=chunk_rows)
         assert library.source == ("table" if isinstance(source, pd.DataFrame) else str(source))
         assert len(library) == ROWS
         numbers, tables = zip(*library.chunks(), strict=True)
@@ -77,7 +77,7 @@ def test_every_source_gives_the_same_rows(tmp_path, small_blocks, chunk_rows):
 @pytest.mark.slow
 def test_some_chunks_only(tmp_path, small_blocks):
     for source in sources(tmp_path):
-        library = open_library(source, KINDS, "id", (), 9)
+        library = open_library(source, KINDS, "id", (), chunk_rows=9)
         every = dict(library.chunks())
         for wanted in ([], [0], [library.count - 1], list(range(1, library.count, 3)), [2, 3, 8]):
             some = list(library.chunks(wanted))
@@ -89,7 +89,7 @@ def test_some_chunks_only(tmp_path, small_blocks):
 
 def test_only_row_groups_that_matter_are_decoded(tmp_path, monkeypatch):
     frame().to_parquet(tmp_path / "groups.parquet", index=False, row_group_size=10)
-    library = open_library(tmp_path / "groups.parquet", KINDS, None, (), 10)
+    library = open_library(tmp_path / "groups.parquet", KINDS, None, (), chunk_rows=10)
     decoded = []
     true_decoded = parquet._decoded
 
@@ -104,7 +104,7 @@ def test_only_row_groups_that_matter_are_decoded(tmp_path, monkeypatch):
 
 
 def test_tables_and_libraries_are_taken_as_they_are():
-    table = read_library(frame(), KINDS, "id")
+    table = read_library(frame(), KINDS, id="id")
     library = open_library(table, KINDS, chunk_rows=30)
     assert [len(chunk) for _, chunk in library.chunks()] == [30, 30, 30, 11]
     pd.testing.assert_frame_equal(library.take([5, 2]).frame, table.take(np.array([5, 2])).frame)
@@ -115,10 +115,15 @@ def test_tables_and_libraries_are_taken_as_they_are():
 def test_ids_are_found_as_text(tmp_path):
     whole = frame().assign(id=np.arange(ROWS) * 3)
     whole.to_parquet(tmp_path / "library.parquet", index=False)
-    library = open_library(tmp_path / "library.parquet", KINDS, "id", (), 20)
-    assert library.locate(["300", "0", "1", "63"]) == {"300": 100, "0": 0, "63": 21}
+    library = open_library(tmp_path / "library.parquet", KINDS, "id", (), chunk_rows=20)
+    sought = open_library(tmp_path / "library.parquet", KINDS, "id", sought=["300", "0", "1", "63"])
+    for opened in (library, sought):
+        found = opened.named(["300", "0", "1", "63"])
+        assert {name: row.frame["id"].tolist() for name, row in found.items()} == {"300": [300], "0": [0], "63": [63]}
+        for name, row in found.items():
+            pd.testing.assert_frame_equal(row.frame, library.take([int(name) // 3]).frame)
     with pytest.raises(ValueError, match="without an id"):
-        open_library(tmp_path / "library.parquet", KINDS).locate(["1"])
+        open_library(tmp_path / "library.parquet", KINDS).named(["1"])
 
 
 def test_chunks_are_cut_to_the_width_of_the_encoding():
@@ -165,11 +170,11 @@ def test_how_files_store_a_column_does_not_matter(tmp_path):
     ],
 )
 def test_files_of_a_folder_go_together(tmp_path, change, words):
-    measured = Encoder.from_table(read_table(frame().assign(y=np.arange(ROWS)), "y", KINDS))
+    measured = Encoder.from_table(read_table(frame().assign(y=np.arange(ROWS)), "y", features=KINDS))
     other = change(frame().assign(id=[f"d{i}" for i in range(ROWS)]))
     path = parts(tmp_path, frame(), other)
     refuse(
-        lambda: [measured.encode(table) for _, table in open_library(path, KINDS, "id", (), 1000).chunks()],
+        lambda: [measured.encode(table) for _, table in open_library(path, KINDS, "id", (), chunk_rows=1000).chunks()],
         *words,
     )
 
@@ -187,7 +192,7 @@ def test_a_bad_cell_is_named_by_its_row_in_the_file(tmp_path, name, small_blocks
     bad = frame()
     bad.loc[77, "a"] = np.inf
     bad.to_parquet(tmp_path / name, index=False) if "parquet" in name else bad.to_csv(tmp_path / name, index=False)
-    library = open_library(tmp_path / name, KINDS, "id", (), 10)
+    library = open_library(tmp_path / name, KINDS, "id", (), chunk_rows=10)
     assert [len(table) for _, table in library.chunks(range(7))] == [10] * 7
     refuse(lambda: list(library.chunks()), f"{tmp_path / name}: column 'a' is infinite in row 78;")
     refuse(lambda: library.take([0, 77]), "in row 78;")
@@ -210,7 +215,7 @@ def test_missing_and_repeated_ids(tmp_path):
     words = "column 'id' (id) repeats 'c5' in rows 6, 10, 91; 'c19' in rows 20, 21; give every row its own id"
     path = save(tmp_path, whole.to_csv(index=False), "twice.csv")
     for source in (whole, path):
-        refuse(lambda source=source: open_library(source, KINDS, "id", (), 10), words)
+        refuse(lambda source=source: open_library(source, KINDS, "id", (), chunk_rows=10), words)
     folder = parts(tmp_path, frame(), frame().iloc[3:4])
     refuse(lambda: open_library(folder, KINDS, "id"), f"repeats 'c3' in row 4 of {folder / '0.parquet'}, row 1 of")
     assert len(open_library(whole, KINDS)) == ROWS
@@ -254,7 +259,9 @@ def test_memory_is_bounded_even_if_the_file_is_one_row_group(tmp_path, monkeypat
     small_pages = {"row_group_size": len(wide), "data_page_size": 1 << 15, "use_dictionary": False}
     wide.to_parquet(tmp_path / "wide.parquet", index=False, **small_pages)
     del wide
-    library = open_library(tmp_path / "wide.parquet", {f"x{i}": "continuous" for i in range(20)}, None, (), 10_000)
+    library = open_library(
+        tmp_path / "wide.parquet", {f"x{i}": "continuous" for i in range(20)}, None, (), chunk_rows=10_000
+    )
     pool = pa.proxy_memory_pool(pa.default_memory_pool())
     old = pa.default_memory_pool()
     pa.set_memory_pool(pool)

@@ -45,7 +45,7 @@ KINDS = {"temp": None, "base": None, "variant": "protein", "primer": "dna"}
 
 
 def read_mixed(source):
-    return read_table(source, "yield", KINDS, id="name", noise_variance="var")
+    return read_table(source, "yield", features=KINDS, id="name", noise_variance="var")
 
 
 # --- what is read ----------------------------------------------------------------------------------------
@@ -92,7 +92,7 @@ def test_reading_leaves_the_frame_alone():
 
 def test_words_for_nothing_are_levels_and_ids_stay_as_written(tmp_path):
     path = save(tmp_path, "id,additive,y\n007,None,1\n08,NA,2\n1e3,nan,NaN\n9,null,None\n10,None,3.5\n")
-    table = read_table(path, "y", {"additive": "categorical"}, id="id")
+    table = read_table(path, "y", features={"additive": "categorical"}, id="id")
     assert table.frame["id"].tolist() == ["007", "08", "10"]
     assert table.frame["additive"].tolist() == ["None", "NA", "None"]
     assert table.dropped == 2
@@ -103,7 +103,7 @@ def test_features_default_to_all_other_columns_and_kinds_are_inferred(tmp_path):
     table = read_table(path, "y", id="id", noise_variance="v")
     assert table.kinds == {"a": "continuous", "b": "continuous"}
     assert table.frame["b"].tolist() == [1.5, 2.5]
-    assert read_table(path, "y", {"b"}).kinds == {"b": "continuous"}
+    assert read_table(path, "y", features={"b"}).kinds == {"b": "continuous"}
 
 
 def test_typed_columns_are_inferred_by_type():
@@ -133,11 +133,11 @@ def test_whole_numbers_are_the_same_level_in_every_file(tmp_path):
     pd.DataFrame({"plate": pd.array([1, 2, None], dtype="Int64"), "y": [1.0, 2.0, None]}).to_parquet(parquet)
     mixed = pd.DataFrame({"plate": [1, "2"], "y": [1, 2]}, dtype=object)
     for source in (csv, parquet, mixed):
-        assert read_table(source, "y", {"plate": "categorical"}).frame["plate"].tolist() == ["1", "2"]
+        assert read_table(source, "y", features={"plate": "categorical"}).frame["plate"].tolist() == ["1", "2"]
 
 
 def test_the_id_may_be_a_feature_and_stands_once():
-    table = read_table(mixed_frame(), "yield", {"temp": "continuous", "variant": "protein"}, id="variant")
+    table = read_table(mixed_frame(), "yield", features={"temp": "continuous", "variant": "protein"}, id="variant")
     assert list(table.frame) == ["variant", "temp"]
     assert table.features == ["temp", "variant"]
 
@@ -169,7 +169,7 @@ def test_parquet_index_is_not_a_feature_and_dotted_names_work(tmp_path):
     path = tmp_path / "dots.parquet"
     pd.DataFrame({"a": [1, 2], "a.b": [3, 4], "y": [1, 2]}, index=[5, 9]).to_parquet(path)
     assert list(read_table(path, "y").frame) == ["a", "a.b"]
-    assert list(read_table(path, "y", ["a"]).frame) == ["a"]
+    assert list(read_table(path, "y", features=["a"]).frame) == ["a"]
 
 
 def test_library_keeps_only_id_and_features(tmp_path):
@@ -256,7 +256,7 @@ def test_ragged_rows(tmp_path, row, cells):
 
 def test_open_quote(tmp_path):
     path = save(tmp_path, 'a,y,note\n1,1,ok\n2,2,"half\n3,3,ok\n4,4,ok\n')
-    refuse(lambda: read_table(path, "y", ["a"]), "screen.csv", "'note'", "never closed")
+    refuse(lambda: read_table(path, "y", features=["a"]), "screen.csv", "'note'", "never closed")
 
 
 def test_repeated_header(tmp_path):
@@ -271,7 +271,7 @@ def test_nameless_column(tmp_path):
     table = read_table(path, "y")
     assert table.features == ["a"]
     assert [use.why for use in table.uses if not use.column] == ["has no name"]
-    assert read_table(path, "y", ["a"]).features == ["a"]
+    assert read_table(path, "y", features=["a"]).features == ["a"]
 
 
 def test_sources_of_the_wrong_type():
@@ -318,15 +318,15 @@ def test_library_without_a_feature(tmp_path):
 
 def test_roles_and_kinds_that_clash():
     frame = mixed_frame()
-    refuse(lambda: read_table(frame, "yield", ["temp", "yield"]), "'yield'", "target and a feature")
-    refuse(lambda: read_table(frame, "yield", ["var"], noise_variance="var"), "'var'", "noise variance")
-    refuse(lambda: read_table(frame, "yield", ["temp"], id="yield"), "two roles", "'yield'")
-    refuse(lambda: read_table(frame, "yield", ["temp", "temp"]), "'temp'", "twice")
-    refuse(lambda: read_table(frame, "yield", "temp"), "features", "'temp'", "list")
-    refuse(lambda: read_table(frame, "yield", {}), "no feature column")
+    refuse(lambda: read_table(frame, "yield", features=["temp", "yield"]), "'yield'", "target and a feature")
+    refuse(lambda: read_table(frame, "yield", features=["var"], noise_variance="var"), "'var'", "noise variance")
+    refuse(lambda: read_table(frame, "yield", features=["temp"], id="yield"), "two roles", "'yield'")
+    refuse(lambda: read_table(frame, "yield", features=["temp", "temp"]), "'temp'", "twice")
+    refuse(lambda: read_table(frame, "yield", features="temp"), "features", "'temp'", "list")
+    refuse(lambda: read_table(frame, "yield", features={}), "no feature column")
     refuse(lambda: read_table(frame[["yield"]], "yield"), "no feature column")
     refuse(
-        lambda: read_table(frame, "yield", {"variant": "proteins"}),
+        lambda: read_table(frame, "yield", features={"variant": "proteins"}),
         "'variant'",
         "'proteins'",
         "did you mean 'protein'",
@@ -367,7 +367,7 @@ def test_continuous_cells_count_only_where_the_target_is(tmp_path):
 
 def test_text_in_a_continuous_column(tmp_path):
     path = save(tmp_path, "a,y\n1,1\nhot,2\n")
-    refuse(lambda: read_table(path, "y", {"a": "continuous"}), "'a' is text ('hot' in row 2)", "categorical")
+    refuse(lambda: read_table(path, "y", features={"a": "continuous"}), "'a' is text ('hot' in row 2)", "categorical")
 
 
 def test_empty_levels_and_several_values(tmp_path):
@@ -382,7 +382,7 @@ def test_empty_levels_and_several_values(tmp_path):
 def test_sequences(tmp_path):
     def read(kind, *cells):
         text = "\n".join(["s,y", "AC,", *(f"{cell},{i}" for i, cell in enumerate(cells))]) + "\n"
-        return lambda: read_table(save(tmp_path, text), "y", {"s": kind})
+        return lambda: read_table(save(tmp_path, text), "y", features={"s": kind})
 
     assert read("dna", "acg", "TTT")().frame["s"].tolist() == ["ACG", "TTT"]
     refuse(read("protein", "ACD", "ABD"), "screen.csv", "'s'", "'B' at position 2", "row 3", "ACDEFGHIKLMNPQRSTVWY")
@@ -395,7 +395,7 @@ def test_sequences(tmp_path):
 def test_noise_variance(tmp_path):
     def read(cell):
         path = save(tmp_path, f"a,y,v\n1,1,1\n2,,-1\n3,3,{cell}\n")
-        return lambda: read_table(path, "y", ["a"], noise_variance="v")
+        return lambda: read_table(path, "y", features=["a"], noise_variance="v")
 
     for cell, said in {"0": "is 0", "-2": "is -2", "inf": "is inf", "": "is empty"}.items():
         refuse(read(cell), "screen.csv", "'v'", said, "row 3")

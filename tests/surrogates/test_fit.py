@@ -36,7 +36,9 @@ def screen(n, seed=0, noise=0.05):
 
 
 def table(frame, y, features, **columns):
-    return bs.read_table(frame[list(features)].assign(y=np.asarray(y), **columns), "y", features, **roles(columns))
+    return bs.read_table(
+        frame[list(features)].assign(y=np.asarray(y), **columns), "y", features=features, **roles(columns)
+    )
 
 
 def roles(columns):

@@ -76,7 +76,7 @@ CASES = [repeated_nearly, repeated_exactly, odd_scales, outliers, half_missing, 
 
 def fitted(frame, kind, **size):
     names = [name for name in frame.columns if name not in ("y", "truth")]
-    table = bs.read_table(frame.drop(columns="truth"), "y", dict.fromkeys(names, "continuous"))
+    table = bs.read_table(frame.drop(columns="truth"), "y", features=dict.fromkeys(names, "continuous"))
     size = bs.Approximation(**{"inducing_points": 40, "epochs": 10, "rank": 40} | size)
     return bs.fit(table, kind, maxiter=30, fit_rows=200, approximation=size), dict.fromkeys(names, "continuous")
 

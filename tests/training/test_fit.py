@@ -31,7 +31,7 @@ def fitted(request, tmp_path_factory):
 
 def part(source, name):
     """Rows of a part as a table."""
-    table = bs.read_table(source.file, "y", KINDS)
+    table = bs.read_table(source.file, "y", features=KINDS)
     return table.take(source.store.members(name).numpy())
 
 
@@ -143,7 +143,9 @@ def test_outliers_count_little_where_the_likelihood_is_robust(tmp_path):
         source, job = data(file), trainer(tmp_path / likelihood, 12)
         job.fit(module(likelihood=likelihood), datamodule=source)
         surrogate = bs.load_surrogate(tmp_path / likelihood / "last.ckpt")
-        rmse[likelihood] = np.sqrt(np.mean((surrogate.predict(bs.read_table(file, "y", KINDS))[0][:240] - truth) ** 2))
+        rmse[likelihood] = np.sqrt(
+            np.mean((surrogate.predict(bs.read_table(file, "y", features=KINDS))[0][:240] - truth) ** 2)
+        )
     assert rmse["student-t"] < 0.5 * rmse["gaussian"]
     assert surrogate.likelihood == "student-t"
     assert len(source.training) == len(source.store.members(TRAIN))  # replicates stay apart

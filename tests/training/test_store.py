@@ -46,7 +46,7 @@ def stored(file, folder, **changes):
 def test_the_store_is_the_table(folder):
     frame().to_csv("s.csv", index=False)
     store = stored("s.csv", folder)
-    table = bs.read_table("s.csv", "y", KINDS)
+    table = bs.read_table("s.csv", "y", features=KINDS)
     assert store.y.tolist() == table.y.tolist()
     train = store.members(TRAIN)
     own = table.take(train.numpy())

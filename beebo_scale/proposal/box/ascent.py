@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
-from typing import Any, Literal, get_args
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import torch
@@ -12,58 +12,14 @@ from scipy.optimize import minimize
 from torch import Tensor
 
 from ...acquisition import BatchedEnergyEntropy
-from ...errors import InputError
 from ...progress import track
+from ...specs import BoxSearch
 from .coordinate_moves import sweep
 from .space import Space
 
-Start = Literal["greedy", "sobol", "mixed"]
-STARTS: tuple[Start, ...] = get_args(Start)
 EXCHANGES = 4  # rounds of single moves, at most
-LEAST = {"restarts": 1, "steps": 0, "refresh": 1, "polish": 0, "chunk": 1, "block": 1, "block_steps": 0, "sweeps": 0}
 SLOPE, RISE = 1e-10, 1e-12  # L-BFGS-B stops below this slope, or a rise of this part of the value: far from all rows in
 # many dimensions correlations are 1e-7, and so are slopes, that lead to where the best points lie all the same
-
-
-@dataclass(frozen=True)
-class BoxSearch:
-    """How hard to search.
-
-    Attributes:
-        restarts: number of batches that are moved, each from a start of its own.
-        steps: steps of Adam; none where L-BFGS-B can do all.
-        learning_rate: first step of Adam, as a part of the box; it falls to zero on a cosine.
-        start: "greedy" (a greedy batch over many points), "sobol" (points spread over the box, as in the paper) or
-            "mixed" (some of these, and the best points measured with a small change: up to half in many inputs). A
-            batch with T = 0 always starts greedily.
-        refresh: steps after which an approximate posterior is made exact at the batches as they are then.
-        polish: iterations of L-BFGS-B; as many more steps of Adam where it cannot serve, as there are
-            inequalities or the posterior is approximate.
-        chunk: restarts that one worker moves side by side; workers share out the chunks.
-        block: most points that move together; a larger batch is put together from blocks.
-        block_steps: steps of Adam for a block.
-        sweeps: how often each block is moved again, given all the others.
-    """
-
-    restarts: int = 4
-    steps: int = 50
-    learning_rate: float = 0.05
-    start: Start = "greedy"
-    refresh: int = 50
-    polish: int = 200
-    chunk: int = 1
-    block: int = 128
-    block_steps: int = 60
-    sweeps: int = 1
-
-    def __post_init__(self) -> None:
-        for name, least in LEAST.items():
-            if not getattr(self, name) >= least:
-                raise InputError(f"{name} = {getattr(self, name)}: give {least} or more")
-        if not 0.0 < self.learning_rate < math.inf:
-            raise InputError(f"learning_rate = {self.learning_rate}: give a number above zero")
-        if self.start not in STARTS:
-            raise InputError(f"start = {self.start!r}: give one of {', '.join(STARTS)}")
 
 
 def climb(

@@ -21,10 +21,11 @@ from torch import Tensor
 
 from ...acquisition import BatchedEnergyEntropy
 from ...progress import track
+from ...specs import BoxSearch
 from ..jobs.chunks import Crew
 from ..library.lazy_greedy import greedy, score
-from .ascent import BoxSearch, ascend
-from .conditioned import POOL, Given, Precision, choose_given, joint_gains
+from .ascent import ascend
+from .conditioned import POOL, ConditionedPosterior, Precision, choose_given, joint_gains
 from .space import Space
 from .starts import candidates, draw_start, restart_seeds
 
@@ -67,7 +68,7 @@ def _value(acqf: BatchedEnergyEntropy, X: Tensor) -> float:
 def _given(acqf: BatchedEnergyEntropy, precision: Precision, without: slice | None = None) -> BatchedEnergyEntropy:
     """The acquisition function given the chosen points, those of some rows left out."""
     given = copy.copy(acqf)
-    given.conditioned = Given.of(precision, without)  # type: ignore[assignment]  # all that is asked of a posterior
+    given.conditioned = ConditionedPosterior.of(precision, without)
     return given
 
 

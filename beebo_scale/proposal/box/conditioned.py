@@ -12,14 +12,17 @@ elsewhere the covariance is too large, never too small, and an evaluation costs 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+import copy
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import cast
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from ...posterior import Posterior
+from ...protocols import Noise
 from ..library.lazy_greedy import greedy, score
 
 CHUNK = 1024  # rows of a large matrix that are filled at once
@@ -38,10 +41,9 @@ class Precision:
     """
 
     def __init__(self, posterior: Posterior, capacity: int) -> None:
-        width = posterior.points.shape[-1]
+        zeros, width = posterior.points.new_zeros, posterior.points.shape[-1]
         self.posterior = posterior
-        self._X, self._F = (posterior.centers.new_zeros(capacity, k) for k in (width, posterior.rank))
-        self._P = posterior.centers.new_zeros(capacity, capacity)
+        self._X, self._F, self._P = (zeros(capacity, columns) for columns in (width, posterior.rank, capacity))
         self._used = 0
 
     @property
@@ -89,6 +91,13 @@ class Precision:
             self.P[rows, :] = 0.0
             self.P[:, rows] = 0.0
 
+    def to(self, *args: Any, **kwargs: Any) -> Precision:
+        """A copy with another dtype or on another device."""
+        moved = copy.copy(self)
+        moved.posterior = self.posterior.to(*args, **kwargs)
+        moved._X, moved._F, moved._P = (part.to(*args, **kwargs) for part in (self._X, self._F, self._P))
+        return moved
+
     def solve(self, B: Tensor, without: slice | None) -> Tensor:
         """(C_SS + Sigma)^-1 B for S all points but those of some rows, at which B is zero; s x c -> s x c."""
         W = self.P @ B
@@ -100,29 +109,33 @@ class Precision:
 
 
 @dataclass(frozen=True)
-class Given:
+class ConditionedPosterior(Posterior):
     """The posterior given chosen points, with a root that is exact everywhere or at some points; see the module.
 
-    It has what the acquisition function and the greedy choice ask of a posterior.
+    Its mean is that without the chosen points, whose values nobody knows.
 
     Attributes:
         precision: of the chosen points.
         without: rows whose points do not count, as they are about to move.
         W: s x c, with W' (C_SS + Sigma) W = 1.
-        exact: whether W W' is all of the precision matrix.
+        whole: whether W W' is all of the precision matrix.
     """
 
     precision: Precision
     without: slice | None
     W: Tensor
-    exact: bool
+    whole: bool
+    noise: Noise = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "noise", self.base.noise)
 
     @classmethod
-    def of(cls, precision: Precision, without: slice | None = None) -> Given:
+    def of(cls, precision: Precision, without: slice | None = None) -> ConditionedPosterior:
         """Exact everywhere while there are few points; else it knows nothing of them before it is adapted."""
         s = len(precision.X)
         if s > FEW:
-            return cls(precision, without, precision.X.new_zeros(s, 0), exact=False)
+            return cls(precision, without, precision.X.new_zeros(s, 0), whole=False)
         with torch.no_grad():
             here = torch.ones(s, dtype=torch.bool, device=precision.X.device)
             if without is not None:
@@ -132,7 +145,7 @@ class Given:
                 eye = torch.eye(s, dtype=W.dtype, device=W.device)[:, here]
                 P = precision.solve(eye, without)[here]
                 W[here] = torch.linalg.cholesky(0.5 * (P + P.mT))
-            return cls(precision, without, W, exact=True)
+            return cls(precision, without, W, whole=True)
 
     @property
     def base(self) -> Posterior:
@@ -140,9 +153,9 @@ class Given:
         return self.precision.posterior
 
     @property
-    def centers(self) -> Tensor:
-        """Those of the base."""
-        return self.base.centers
+    def exact(self) -> bool:
+        """Whether it is exact everywhere."""
+        return self.whole
 
     @property
     def points(self) -> Tensor:
@@ -150,22 +163,29 @@ class Given:
         return self.base.points
 
     @property
+    def amplitude(self) -> float:
+        """That of the base."""
+        return self.base.amplitude
+
+    @property
     def rank(self) -> int:
         """Number of features r + c."""
         return self.base.rank + self.W.shape[-1]
 
-    @property
-    def device(self) -> torch.device:
-        """That of the base."""
-        return self.base.device
+    def augment(self, X: Tensor, noise: Tensor | float | None = None, Y: Tensor | None = None) -> Posterior:
+        """The base given the chosen points and measurements at X (q x d)."""
+        held = self.precision.P.diagonal() > 0.0
+        if self.without is not None:
+            held[self.without] = False
+        return self.base.augment(self.precision.X[held]).augment(X, noise, Y)
 
-    def noise(self, X: Tensor) -> Tensor:
-        """Variance of a measurement, ... q x d -> ... q."""
-        return self.base.noise(X)
+    def to(self, *args: Any, **kwargs: Any) -> ConditionedPosterior:
+        """The same posterior with another dtype or on another device."""
+        return replace(self, precision=self.precision.to(*args, **kwargs), W=self.W.to(*args, **kwargs))
 
-    def adapt(self, X: Tensor) -> Given:
+    def adapt(self, X: Tensor) -> ConditionedPosterior:
         """Exact at the points ... q x d, in value and gradient. O(s^2 c) for c points."""
-        if self.exact:
+        if self.whole:
             return self
         with torch.no_grad():
             X = X.detach().reshape(-1, X.shape[-1])
@@ -184,26 +204,15 @@ class Given:
         G = self._explained(X, F)
         return mean, (variance - G.square().sum(-1)).clamp_min(0.0), torch.cat([F, G], dim=-1)
 
-    def mean_and_covar(self, X: Tensor) -> tuple[Tensor, Tensor]:
-        """Mean (... q) and covariance (... q x q)."""
-        mean, _, F = self.mean_variance_and_features(X)
-        return mean, self.cross_covar(X, F, X, F)
-
     def cross_covar(self, X1: Tensor, F1: Tensor, X2: Tensor, F2: Tensor) -> Tensor:
         """Covariance between points whose features are known, ... p x d and ... q x d -> ... p x q."""
         r = self.base.rank
         return self.base.cross_covar(X1, F1[..., :r], X2, F2[..., :r]) - F1[..., r:] @ F2[..., r:].mT
 
     @cached_property
-    def _D(self) -> Tensor:
-        """(1 - S S') F_S' W, r x c."""
-        D = self.precision.F.mT @ self.W
-        return D if self.base.up is None else D - self.base.up @ (self.base.up.mT @ D)
-
-    def _explained(self, X: Tensor, F: Tensor) -> Tensor:
-        """C(X, S) W = k(X, S) W - F (1 - S S') F_S' W without forming C(X, S), ... q x c."""
-        prior = self.base.prior_covar(X.reshape(-1, X.shape[-1]), self.precision.X) @ self.W
-        return prior.reshape(*X.shape[:-1], -1) - F @ self._D
+    def _explained(self) -> Callable[[Tensor, Tensor], Tensor]:
+        """C(X, S) W from X and its features in the base, ... q x c."""
+        return self.base.cross_covar_product(self.precision.X, self.precision.F, self.W)
 
 
 def choose_given(precision: Precision, pool: Tensor, count: int, T: float, sign: float) -> Tensor:
@@ -216,11 +225,11 @@ def choose_given(precision: Precision, pool: Tensor, count: int, T: float, sign:
         T: scaled temperature.
         sign: -1 where small targets are good.
     """
-    given = Given.of(precision)
+    given = ConditionedPosterior.of(precision)
     if not given.exact and len(pool) > max(POOL, 2 * count):
         best = score(precision.posterior, pool, T, sign).argsort(descending=True, stable=True)
         pool = pool[best[: max(POOL, 2 * count)].sort().values]
-    rows, _ = greedy(cast(Posterior, given.adapt(pool)), pool, count, T, sign)
+    rows, _ = greedy(given.adapt(pool), pool, count, T, sign)
     return pool[rows.to(pool.device)]
 
 

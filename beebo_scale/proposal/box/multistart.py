@@ -18,8 +18,8 @@ from torch import Tensor
 from ...acquisition import BatchedEnergyEntropy
 from ...energy import MeanEnergy
 from ...errors import InputError
+from ...specs import BoxSearch
 from ..jobs.chunks import Crew
-from .ascent import BoxSearch as BoxSearch
 from .ascent import ascend
 from .blocks import optimize_blocks
 from .space import Space

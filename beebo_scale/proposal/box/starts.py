@@ -7,9 +7,10 @@ from torch import Tensor
 
 from ...acquisition import BatchedEnergyEntropy
 from ...posterior import Posterior
+from ...specs.choice import Start
 from ..library.dense_greedy import greedy_eagerly
 from ..library.lazy_greedy import score
-from .ascent import Start, polish
+from .ascent import polish
 from .space import Space
 
 SHARED_TRIES = 8  # values of the shared columns that a greedy start compares
@@ -26,8 +27,8 @@ def restart_seeds(seed: int, count: int) -> list[int]:
 def draw_start(acqf: BatchedEnergyEntropy, space: Space, q: int, start: Start, seed: int) -> Tensor:
     """The starting batch of one restart, q x d: greedy over many points, plain points of the space, or mixed.
 
-    A part n^(-1/d) / 2 of a mixed batch, n the number of centers, are the best of these with a small change: the less
-    the centers fill a space of d inputs, the less can be learned of its lengthscales but from rows close together.
+    A part n^(-1/d) / 2 of a mixed batch, n the number of points known, are the best of these with a small change: the
+    less they fill a space of d inputs, the less can be learned of its lengthscales but from rows close together.
     """
     generator = torch.Generator().manual_seed(seed)
     if start == "greedy":
@@ -36,8 +37,9 @@ def draw_start(acqf: BatchedEnergyEntropy, space: Space, q: int, start: Start, s
     X = space.sample(q, generator, like)
     if start == "mixed" and space.count > q:
         free = int((space.bounds[1] > space.bounds[0]).sum())
-        count = round(0.5 * q * len(acqf.posterior.points) ** (-1.0 / free))
-        near = perturbed(incumbents(acqf.posterior, acqf.sign).to(space.bounds), space, count, generator, like)
+        best = incumbents(acqf.posterior, acqf.sign).to(space.bounds)
+        count = round(0.5 * q * len(acqf.posterior.points) ** (-1.0 / free)) if len(best) else 0
+        near = perturbed(best, space, count, generator, like)
         X[: len(near)] = near
     return X
 
@@ -90,7 +92,7 @@ def candidates(
     """Points worth starting from: points spread over the space, and every fourth an incumbent with a small change.
 
     Args:
-        posterior: its centers with the best posterior means are the incumbents.
+        posterior: its points with the best posterior means are the incumbents.
         space: all points of a small one are candidates.
         count: number of points, about.
         generator: on the CPU.
@@ -104,13 +106,13 @@ def candidates(
         X = space.every()
         same = X if like is None else X[((X - like).abs() < 1e-9)[:, space.tied].all(-1)]
         return same if len(same) else space.sample(1, generator, like)
-    near = count // 4
     best = incumbents(posterior, sign).to(space.bounds)
+    near = count // 4 if len(best) else 0
     return torch.cat([space.sample(count - near, generator, like), perturbed(best, space, near, generator, like)])
 
 
 def incumbents(posterior: Posterior, sign: float) -> Tensor:
-    """The tenth of the centers with the best posterior means, best first, n x d."""
+    """The tenth of the known points with the best posterior means, best first, n x d."""
     with torch.no_grad():
         order = (sign * posterior.mean(posterior.points)).argsort(descending=True, stable=True)
     return posterior.points[order[: max(1, len(order) // 10)]]
@@ -123,7 +125,7 @@ def perturbed(
 
     Labels change with the same small chance; points that cannot be brought into the space are left out.
     """
-    pick = torch.randint(len(points), (count,), generator=generator)
+    pick = torch.randint(max(1, len(points)), (count,), generator=generator)
     width = 10.0 ** (-1.0 - 2.0 * torch.rand(count, 1, generator=generator, dtype=torch.float64))
     step = (width * torch.randn(count, space.width, generator=generator, dtype=torch.float64)).to(space.bounds)
     change = torch.rand(count, space.width, generator=generator, dtype=torch.float64) < width

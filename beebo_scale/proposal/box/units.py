@@ -15,6 +15,7 @@ from ...errors import InputError
 from ...screening import Encoder
 from ...screening.encoding import CategoricalColumn, ContinuousColumn
 from ...screening.files.opening import did_you_mean
+from ...specs.choice import Bounds, Box
 from .constraints import Linear, parse_linear
 from .polytope import Inequality
 from .space import Space
@@ -22,31 +23,12 @@ from .space import Space
 if TYPE_CHECKING:
     import pandas as pd
 
-Bounds = Mapping[str, Any] | Sequence[Sequence[float]]
 WHOLE_NUMBERS = 1_000_000  # in the range of one column; beyond, steps of one are as good as none
 DUST = 1e-9  # of a constraint's own unit
 
 
-@dataclass(frozen=True)
-class Box:
-    """What a batch may be, in the features' own units.
-
-    Attributes:
-        bounds: column -> (low, high) of a number, one value to fix it, or a list of labels to choose from (a
-            categorical column without an entry: all measured labels); or one pair for each column, in order.
-        integer: columns that take whole numbers only.
-        constraints: linear inequalities within one experiment, such as 'acid + 0.5*base <= 80'.
-        shared: columns that are the same in the whole batch, as one plate has one temperature.
-    """
-
-    bounds: Bounds
-    integer: Sequence[str] = ()
-    constraints: Sequence[str] = ()
-    shared: Sequence[str] = ()
-
-
 @dataclass(frozen=True, eq=False)
-class Settings:
+class BoxUnits:
     """A box with the encoder of a surrogate: the way there and back.
 
     Attributes:
@@ -102,18 +84,7 @@ def _excess(frame: pd.DataFrame, limit: Linear) -> Any:
     return sum(factor * frame[name].to_numpy() for name, factor in limit.coefficients.items()) - limit.bound
 
 
-def space_of(
-    encoder: Encoder,
-    bounds: Bounds,
-    integer: Sequence[str] = (),
-    constraints: Sequence[str] = (),
-    shared: Sequence[str] = (),
-) -> Space:
-    """The space of a box in own units; arguments as in `Box`."""
-    return settings_of(encoder, Box(bounds, integer, constraints, shared)).space
-
-
-def settings_of(encoder: Encoder, box: Box) -> Settings:
+def units_of(encoder: Encoder, box: Box) -> BoxUnits:
     """Check a box against the features of a surrogate and encode it.
 
     Raises:
@@ -137,7 +108,7 @@ def settings_of(encoder: Encoder, box: Box) -> Settings:
         inequalities=tuple(_encoded(encoder, places, limit) for limit in limits),
     )
     space.check()
-    return Settings(encoder, space, ranges, labels, whole, limits, shared)
+    return BoxUnits(encoder, space, ranges, labels, whole, limits, shared)
 
 
 def _names(encoder: Encoder, names: Sequence[str], role: str) -> tuple[str, ...]:

@@ -25,12 +25,11 @@ from torch import Tensor
 
 from ...acquisition import BatchedEnergyEntropy
 from ...progress import track
-from ...screening import Encoder
-from ...screening.library import Library
-from .certified import Aim, Choice
+from .certified import CertifiedBatch
+from .encoded import EncodedLibrary
 from .exclusion import repeats
 from .lazy_greedy import greedy
-from .limits import exchangeable, group_codes
+from .limits import exchangeable
 
 TRIED = 64  # exchanges evaluated in full in each round
 TOGETHER = 1 << 22  # numbers in the covariances of batches evaluated together
@@ -75,7 +74,7 @@ def improve(
         ValueError: the energy does not hold at the start.
     """
     with torch.no_grad():
-        X = X.to(acqf.posterior.centers)
+        X = X.to(acqf.posterior.points)
         mean, covar = acqf.conditioned.mean_and_covar(X)  # p, p x p
         moments = _Moments(acqf, X, mean, covar, acqf.conditioned.noise(X))
         batch = start.clone().to(X.device)
@@ -183,52 +182,47 @@ def _best_swap(
 
 
 @dataclass(frozen=True, eq=False)
-class JointChoice:
+class ExchangedBatch:
     """Rows chosen from a library for their joint value.
 
     Attributes:
         rows: q row numbers of the library, best first by the mean energy.
         gain: what each adds to a(X) of those before it; the sum is a(X).
-        choice: where the exchanges started: the certified choice of the mean energy.
         X: the rows encoded, q x d.
         record: values before and after, swaps, settled, pool, guarantee.
     """
 
     rows: Tensor
     gain: Tensor
-    choice: Choice
     X: Tensor
     record: dict[str, Any]
 
 
-def improve_choice(
-    acqf: BatchedEnergyEntropy, encoder: Encoder, library: Library, aim: Aim, choice: Choice, most: int | None = None
-) -> JointChoice:
-    """Exchange rows of a certified choice for its runners-up as long as the joint acquisition value rises.
+def improve_batch(
+    acqf: BatchedEnergyEntropy, library: EncodedLibrary, start: CertifiedBatch, most: int | None = None
+) -> ExchangedBatch:
+    """Exchange rows of a certified batch for its runners-up as long as the joint acquisition value rises.
 
     Args:
         acqf: to maximise, with the energy, the pending points and the temperature that are asked for.
-        encoder: of the library's features.
-        library: as `choose` had it.
-        aim: as `choose` had it.
-        choice: from `choose`.
+        library: as `choose_certified` had it.
+        start: from `choose_certified`.
         most: most exchanges, 4 q if None.
     """
-    rows = torch.cat([choice.rows, choice.runners_up])
-    table = library.take(rows.numpy())
-    X, groups = encoder.encode(table), group_codes(table, aim.limits)
-    if not aim.rules.allow_repeats:  # the batch comes first and holds no repeats
+    rows, q = torch.cat([start.rows, start.runners_up]), len(start.rows)
+    X, groups = library.rows(rows)
+    if not library.rules.allow_repeats:  # the batch comes first and holds no repeats
         once = torch.from_numpy(~repeats(X.numpy()))
         rows, X, groups = rows[once], X[once], groups[once]
 
     def allowed(batch: Tensor, others: Tensor) -> Tensor:
         batch, others = batch.cpu(), others.cpu()
         parts = X[batch], groups[batch], X[others], groups[others]
-        return exchangeable(aim.limits, encoder, *parts).to(acqf.posterior.device)
+        return exchangeable(library.limits, library.encoder, *parts).to(acqf.posterior.device)
 
-    swapped = improve(acqf, X, torch.arange(aim.q), allowed if aim.limits else None, most)
+    swapped = improve(acqf, X, torch.arange(q), allowed if library.limits else None, most)
     batch = swapped.places.cpu()
-    order, _ = greedy(acqf.conditioned, X[batch].to(acqf.posterior.centers), aim.q, acqf.temperature, acqf.sign)
+    order, _ = greedy(acqf.conditioned, X[batch].to(acqf.posterior.points), q, acqf.temperature, acqf.sign)
     batch = batch[order]
     record = {
         "acquisition_value_before_swaps": swapped.before,
@@ -239,13 +233,13 @@ def improve_choice(
         "guarantee": "the joint value is not certified; the batch of the mean energy that the swaps started from is, "
         "and no swap lowered the joint value",
     }
-    return JointChoice(rows[batch], nested_gains(acqf, X[batch]), choice, X[batch], record)
+    return ExchangedBatch(rows[batch], nested_gains(acqf, X[batch]), X[batch], record)
 
 
 def nested_gains(acqf: BatchedEnergyEntropy, X: Tensor) -> Tensor:
     """What each point adds to a(X) of those before it: q x d -> q. O(q^4) in all; 96 points take a moment."""
     with torch.no_grad():
-        X = X.to(acqf.posterior.centers)
+        X = X.to(acqf.posterior.points)
         mean, covar = acqf.conditioned.mean_and_covar(X)
         values = [acqf.of_moments(X[:n], mean[:n], covar[:n, :n]).reshape(()) for n in range(1, len(X) + 1)]
     return torch.stack(values).diff(prepend=mean.new_zeros(1)).cpu()

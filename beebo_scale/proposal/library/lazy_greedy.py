@@ -43,7 +43,7 @@ def score(posterior: Posterior, X: Tensor, T: float, sign: float = 1.0) -> Tenso
     scores = X.new_empty(len(X))
     with torch.no_grad():
         for start in range(0, len(X), CHUNK):
-            rows = X[start : start + CHUNK].to(posterior.centers)
+            rows = X[start : start + CHUNK].to(posterior.points)
             scores[start : start + CHUNK] = _first_gain(posterior, rows, T, sign).to(scores)
     return scores
 
@@ -97,7 +97,7 @@ class Greedy:
         self.posterior, self.T, self.sign = posterior, T, sign
         self.chosen: list[int] = []
         self.gains: list[float] = []
-        empty = posterior.centers.new_empty
+        empty = posterior.points.new_empty
         self.X = empty(0, posterior.points.shape[-1])  # K x d
         self.bound = empty(0)  # K
         self.number = torch.empty(0, dtype=torch.long, device=posterior.device)  # K, equal gains go to the lowest
@@ -121,7 +121,7 @@ class Greedy:
             number: p whole numbers that rank equal gains, the lowest first; None takes the order of coming.
         """
         old = len(self.X)
-        X = X.to(self.posterior.centers)
+        X = X.to(self.posterior.points)
         self.X = torch.cat([self.X, X.reshape(-1, X.shape[-1])]) if old else X
         bound = X.new_full((len(X),), math.inf) if bound is None else bound.to(X)
         number = torch.arange(old, old + len(X), device=X.device) if number is None else number
@@ -219,7 +219,7 @@ class _Cache:
     """What is known about the rows that may be chosen next, M of them in no particular order."""
 
     def __init__(self, posterior: Posterior, q: int) -> None:
-        empty = posterior.centers.new_empty
+        empty = posterior.points.new_empty
         self.posterior = posterior
         self.rows = torch.empty(0, dtype=torch.long, device=posterior.device)
         self.age = torch.empty(0, dtype=torch.long, device=posterior.device)

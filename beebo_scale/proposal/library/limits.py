@@ -8,56 +8,14 @@ from the best one is another matter, see `Limits.guarantee`.
 
 from __future__ import annotations
 
-import math
 from collections import Counter
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from numbers import Integral
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from ...errors import InputError
 from ...screening import Encoder, Table
-
-
-@dataclass(frozen=True)
-class Limits:
-    """What a batch must keep to.
-
-    Attributes:
-        at_most: column of the library -> how many rows with the same value of it a batch may hold.
-        min_distance: any two rows of a batch are at least this far apart. The distance is the square root of
-            |x - x'|^2 over the continuous columns, each scaled by its measured range, plus s^2, s the share of the
-            categorical columns and sequence letters in which the rows differ.
-    """
-
-    at_most: Mapping[str, int] = field(default_factory=dict)
-    min_distance: float | None = None
-
-    def __post_init__(self) -> None:
-        for column, k in self.at_most.items():
-            if isinstance(k, bool) or not isinstance(k, Integral) or k < 1:
-                raise InputError(f"at most {k!r} rows with the same {column!r}: give a whole number, 1 or more")
-        if self.min_distance is not None and not (math.isfinite(self.min_distance) and self.min_distance > 0):
-            raise InputError(f"min_distance = {self.min_distance}: give a finite number above 0, or None")
-
-    def __bool__(self) -> bool:
-        return bool(self.at_most) or self.min_distance is not None
-
-    def guarantee(self) -> str:
-        """What is known about the greedy batch, in plain words."""
-        if self.min_distance is not None:
-            worst = "no worst-case factor is known under a minimum distance"
-        elif len(self.at_most) == 1:
-            worst = "at least 1/2 of the best batch's value if no gain is negative (at most k of each group)"
-        elif self.at_most:
-            worst = f"at least 1/{1 + len(self.at_most)} of the best batch's value if no gain is negative"
-        else:
-            worst = "at least 1 - 1/e = 63 % of the best batch's value if no gain is negative"
-        limited = " under the limits" if self else ""
-        return f"certified means: the same batch as greedy choice{limited} over all eligible rows; {worst}"
+from ...specs import Limits
 
 
 def group_codes(table: Table, limits: Limits) -> Tensor:
@@ -71,7 +29,7 @@ def group_codes(table: Table, limits: Limits) -> Tensor:
     return torch.from_numpy(np.stack(codes, axis=-1).view(np.int64) if codes else np.empty((len(table), 0), int))
 
 
-class Room:
+class LimitState:
     """Which rows still have room in a batch that grows."""
 
     def __init__(self, limits: Limits, encoder: Encoder | None = None) -> None:

@@ -11,18 +11,21 @@ import torch
 from torch import Tensor
 
 from ...errors import InputError
-from ...screening import Encoder, read_library
+from ...screening import Encoder, Table
 from ...screening.columns import missing_text
 from ...screening.files.opening import listing, open_source
 from ...screening.library import Library
 from ...screening.places import Place, rows_text, shown
+from ...screening.table import feature_frame, wanted_kinds
 
 if TYPE_CHECKING:
     import pandas as pd
 
+    Listing = str | os.PathLike[str] | pd.DataFrame  # rows by features or by ids, see `read_named`
+
 
 @dataclass(frozen=True, eq=False)
-class Listed:
+class NamedRows:
     """Rows by what they are, by their ids, or by both.
 
     Attributes:
@@ -35,9 +38,14 @@ class Listed:
     X: Tensor
     ids: tuple[str, ...]
 
+    @property
+    def sought(self) -> tuple[str, ...]:
+        """Ids of rows that nothing else is known of."""
+        return () if len(self.X) else self.ids
 
-def read_listed(source: str | os.PathLike[str] | pd.DataFrame, encoder: Encoder, id: str | None = None) -> Listed:
-    """Read a file (CSV, TSV, Parquet) or frame that has the id column, all feature columns, or both.
+
+def read_named(source: Listing, encoder: Encoder, id: str | None = None) -> NamedRows:
+    """Read a file (CSV, TSV, Parquet) or frame that has the id column, all feature columns, or both; once.
 
     Args:
         source: as in `read_library`.
@@ -47,43 +55,47 @@ def read_listed(source: str | os.PathLike[str] | pd.DataFrame, encoder: Encoder,
     Raises:
         InputError: neither is there, or a cell is not usable.
     """
-    file = open_source(source)
-    kinds = encoder.kinds
+    file, kinds = open_source(source), encoder.kinds
     lacking = [name for name in kinds if name not in file.columns]
     named = id is not None and id in file.columns
     if lacking and not named:
         way = "give all feature columns" if id is None else f"give the id column {id!r}, or all feature columns"
         raise InputError(f"{file.name} has no column {lacking[0]!r}; {way} ({listing(kinds)})")
-    ids: tuple[str, ...] = ()
-    if named:
-        assert id is not None
-        cells = file.load([id])[id]
-        missing = missing_text(cells)
-        if missing.any():
-            raise Place(file.name, id, np.arange(1, len(cells) + 1)).error("is empty", missing, "give every row an id")
-        ids = tuple(cells.astype(str))
-    empty = torch.empty(0, encoder.width, dtype=torch.float64)
-    whole = not lacking and (not named or len(ids) > 0)
-    return Listed(file.name, encoder.encode(read_library(source, kinds)) if whole else empty, ids)
+    wanted = {} if lacking else wanted_kinds(file, kinds, {})
+    raw = file.load(list(dict.fromkeys([*([str(id)] if named else []), *wanted])))
+    ids = _ids(raw[str(id)], Place(file.name, str(id), np.arange(1, len(raw) + 1))) if named else ()
+    if lacking or (named and not ids):
+        return NamedRows(file.name, torch.empty(0, encoder.width, dtype=torch.float64), ids)
+    if not len(raw):
+        raise InputError(f"{file.name} has a header but no rows; a library needs at least one candidate")
+    frame, found = feature_frame(file, raw, wanted, None, np.arange(1, len(raw) + 1))
+    return NamedRows(file.name, encoder.encode(Table(frame, found, None, file.name)), ids)
 
 
-def rows_of(listed: Listed, encoder: Encoder, library: Library | None) -> Tensor:
-    """The listed rows encoded, n x d; those that are known by their ids only are looked up in the library.
+def _ids(cells: pd.Series, place: Place) -> tuple[str, ...]:
+    missing = missing_text(cells)
+    if missing.any():
+        raise place.error("is empty", missing, "give every row an id")
+    return tuple(cells.astype(str))
+
+
+def encoded_rows(named: NamedRows, encoder: Encoder, library: Library | None) -> Tensor:
+    """The rows encoded, n x d; those that are known by their ids only are looked up in the library.
 
     Raises:
         InputError: ids that the library does not have, or there is no library to look them up in.
     """
-    if len(listed.X) or not listed.ids:
-        return listed.X
+    if not named.sought:
+        return named.X
     if library is None or library.id is None:
-        raise InputError(f"{listed.source} has ids only, and no library with an id column; give the feature columns")
-    found = library.locate(listed.ids)
-    unknown = np.array([id not in found for id in listed.ids])
+        raise InputError(f"{named.source} has ids only, and no library with an id column; give the feature columns")
+    found = library.named(named.ids)
+    unknown = np.array([id not in found for id in named.ids])
     if unknown.any():
-        first = shown(listed.ids[int(np.argmax(unknown))])
+        first = shown(named.ids[int(np.argmax(unknown))])
         where = rows_text(np.flatnonzero(unknown) + 1)
         raise InputError(
-            f"{listed.source}: {library.source} has no id {first} ({where}); "
+            f"{named.source}: {library.source} has no id {first} ({where}); "
             "correct the ids, or give the feature columns of these rows"
         )
-    return encoder.encode(library.take([found[id] for id in listed.ids]))
+    return torch.cat([encoder.encode(found[id]) for id in named.ids])

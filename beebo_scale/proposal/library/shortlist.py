@@ -3,47 +3,22 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import torch
 
 from ...posterior import Posterior
 from ...progress import track
-from ...screening import Encoder
-from ...screening.library import Library
 from . import lazy_greedy as pool
 from .best_rows import Top, place_in_group
-from .exclusion import Rules, repeats
+from .encoded import EncodedLibrary
+from .exclusion import repeats
 from .lazy_greedy import Greedy
-from .limits import Limits, Room
+from .limits import LimitState
 
 GROWTH = 4  # the shortlist grows by this factor
 LARGEST = 1 << 30  # bytes of the encoded shortlist; there the choice goes on without certificate
-
-
-@dataclass(frozen=True)
-class Aim:
-    """What is chosen, and by what.
-
-    Attributes:
-        q: batch size.
-        temperature: T'.
-        maximize: False if small values of the target are good.
-        rules: which rows may be proposed.
-        limits: what the batch must keep to.
-    """
-
-    q: int
-    temperature: float = 0.5
-    maximize: bool = True
-    rules: Rules = field(default_factory=Rules)
-    limits: Limits = field(default_factory=Limits)
-
-    @property
-    def sign(self) -> float:
-        """-1 where small targets are good."""
-        return 1.0 if self.maximize else -1.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,17 +27,17 @@ class Task:
 
     Attributes:
         posterior: conditioned on what is pending.
-        encoder: of its features.
         library: to choose from.
-        aim: what is asked for.
+        q: batch size.
         T: scaled temperature T' sqrt(A).
+        sign: -1 where small targets are good.
     """
 
     posterior: Posterior
-    encoder: Encoder
-    library: Library
-    aim: Aim
+    library: EncodedLibrary
+    q: int
     T: float
+    sign: float
 
 
 class Shortlist:
@@ -72,18 +47,18 @@ class Shortlist:
         self.task, self.top = task, top
         self.whole = len(top["row"]) <= keep  # else the last row stands for all that were left out
         self.length = min(keep, len(top["row"]))
-        self.largest = max(task.aim.q, LARGEST // (8 * task.encoder.width))
+        self.largest = max(task.q, LARGEST // (8 * task.library.encoder.width))
         self.read = 0
         self.repeated = 0
-        self.state = Greedy(task.posterior, task.aim.q, task.T, task.aim.sign)
-        self.room = Room(task.aim.limits, task.encoder)
+        self.state = Greedy(task.posterior, task.q, task.T, task.sign)
+        self.room = LimitState(task.library.limits, task.library.encoder)
         self.rows = torch.empty(0, dtype=torch.long)  # K
         self.groups = top["groups"][:0]  # K x g
         self.capped = [] if cap is None else self._capped(cap)
 
     def choose(self) -> dict[str, Any]:
         """The batch, or as much of it as can be chosen without another pass."""
-        q, certain = self.task.aim.q, None
+        q, certain = self.task.q, None
         self._grow(pool.SHORTLIST * q)
         with track(None, "choosing the batch", total=q) as bar:
             while len(self.state) < q:
@@ -107,13 +82,12 @@ class Shortlist:
         more, order = self.top["row"][self.read : stop].sort()
         if not len(more):
             return
-        table = self.task.library.take(more.numpy())
-        X, groups = self.task.encoder.encode(table), self.top["groups"][self.read : stop][order]
+        (X, _), groups = self.task.library.rows(more), self.top["groups"][self.read : stop][order]
         old = len(self.rows)
         self.state.add(X, self.top["score"][self.read : stop][order], more)
         self.rows, self.groups, self.read = torch.cat([self.rows, more]), torch.cat([self.groups, groups]), stop
         gone = torch.zeros(len(self.rows), dtype=torch.bool)
-        if not self.task.aim.rules.allow_repeats:
+        if not self.task.library.rules.allow_repeats:
             gone[old:] = torch.from_numpy(repeats(self.state.X.cpu().numpy()))[old:]
             self.repeated += int(gone.sum())
         gone[old:] |= self.room.shut(self.state.X[old:], groups).cpu()
@@ -121,7 +95,7 @@ class Shortlist:
 
     def _accept(self, row: int) -> None:
         self.state.accept(row)
-        if self.task.aim.limits:
+        if self.task.library.limits:
             self.room.take(self.state.X[row], self.groups[row])
             self.state.remove(self.room.shut(self.state.X, self.groups, last=True))
 

@@ -56,12 +56,14 @@ def open_parts(source: str | os.PathLike[str] | pd.DataFrame) -> list[Source]:
     return parts
 
 
-def open_source(source: str | os.PathLike[str] | pd.DataFrame) -> Source:
-    """Look at a file's or a frame's header; no cell is read yet.
+def open_source(source: str | os.PathLike[str] | pd.DataFrame | Source) -> Source:
+    """Look at a file's or a frame's header; no cell is read yet. What is open already is taken as it is.
 
     Raises:
         InputError: the file is missing, empty, damaged or of an unknown type, or a header name is repeated.
     """
+    if isinstance(source, Source):
+        return source
     opened = _open_file(source) if isinstance(source, (str, os.PathLike)) else _frame(source)
     # Nameless columns may repeat: spreadsheets leave them behind, and nobody can ask for them by name.
     repeated = [column for column, count in Counter(opened.columns).items() if count > 1 and column]

@@ -91,12 +91,12 @@ class Turbo(Learned):
         start = len(state.values) - state.q * state.round
         return replay(state.sign * state.values, start, state.q, state.points.shape[-1])
 
-    def fit(self, state: State) -> Surrogate | None:  # type: ignore[override]  # there is none after a restart
+    def fit(self, state: State) -> Surrogate | None:
         """The surrogate of the points since the last restart; None where there are none."""
         since = self.region(state).since
         if since == len(state.values):
             return None
-        return self.fitting(replace(state, points=state.points[since:], values=state.values[since:]))
+        return super().fit(replace(state, points=state.points[since:], values=state.values[since:]))
 
     def choose(self, state: State, model: Surrogate | None) -> Points:
         """One point for each of q joint samples; points at random after a restart."""
@@ -107,7 +107,7 @@ class Turbo(Learned):
         best = region.since + int((state.sign * state.values[region.since :]).argmax())
         table = state.world.table(state.points[best : best + 1], state.values[best : best + 1])
         center = space.unit(model.encoder.encode(table)).squeeze(0)  # d
-        lengthscales = posterior.kernel.lengthscales / (space.bounds[1] - space.bounds[0])
+        lengthscales = model.lengthscales / (space.bounds[1] - space.bounds[0])
         generator = torch.Generator().manual_seed(state.seed)
         X = space.own(candidates(center, sides(region.length, lengthscales), state.q, generator))
         samples = joint_samples(posterior, X, state.q, generator)

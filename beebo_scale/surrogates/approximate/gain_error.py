@@ -10,6 +10,7 @@ import torch
 from gpytorch.kernels import Kernel
 from torch import Tensor
 
+from ...kernel_posterior import over_centers
 from ...kernels.stationary import gram
 from ...posterior import Posterior
 from ..data.observations import Observations
@@ -44,7 +45,7 @@ def sparse_gain_error(
     if len(data) <= rows:
         near, reference = data.take(torch.arange(len(data))), f"the exact one of all {len(data):,} distinct inputs"
     else:
-        near = data.take(nearest_rows(posterior.kernel, data, probes.flatten(0, 1), rows))
+        near = data.take(nearest_rows(over_centers(posterior).kernel, data, probes.flatten(0, 1), rows))
         reference = f"a lower bound, from the {len(near):,} of {len(data):,} distinct inputs that are nearest"
     return excess(posterior, exact_posterior(gp, near, posterior.noise), probes), reference
 

@@ -31,9 +31,10 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from ...errors import InputError
+from ...kernel_posterior import KernelPosterior
 from ...kernels.stationary import freeze, gram, live_gram
 from ...linalg.roots import DenseRoot
-from ...posterior import Noise, Posterior
+from ...protocols import Noise
 from ..data.observations import Observations
 from ..gaussian_process.gaussian_process import GaussianProcess
 
@@ -195,7 +196,9 @@ def factor_gradient(L: Tensor, G: Tensor, g: Tensor, P: Tensor, b: Tensor) -> Te
     return -torch.linalg.solve_triangular(L.mT, 2 * G @ P + torch.outer(g, b), upper=True).tril()
 
 
-def inducing_posterior(gp: GaussianProcess, Z: Tensor, L: Tensor, P: Tensor, b: Tensor, noise: Noise) -> Posterior:
+def inducing_posterior(
+    gp: GaussianProcess, Z: Tensor, L: Tensor, P: Tensor, b: Tensor, noise: Noise
+) -> KernelPosterior:
     """The posterior under q(v) = N(B^-1 b, B^-1), B = 1 + P, with a single down-root.
 
     Args:
@@ -215,4 +218,4 @@ def inducing_posterior(gp: GaussianProcess, Z: Tensor, L: Tensor, P: Tensor, b: 
         v = torch.cholesky_solve(b.unsqueeze(-1), torch.linalg.cholesky(eye + P))  # E v, m x 1
         weights = torch.linalg.solve_triangular(L.mT, v, upper=True).squeeze(-1)
         gp = copy.deepcopy(gp).requires_grad_(False)
-        return Posterior(freeze(gp.kernel), gp.mean, Z.detach().clone(), weights, DenseRoot(R), noise)
+        return KernelPosterior(freeze(gp.kernel), gp.mean, Z.detach().clone(), weights, DenseRoot(R), noise)

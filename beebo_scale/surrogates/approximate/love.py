@@ -26,11 +26,12 @@ from gpytorch.means import Mean
 from torch import Tensor
 
 from ...errors import InputError
+from ...kernel_posterior import KernelPosterior
 from ...kernels.stationary import freeze, gram
 from ...linalg.conjugate_gradients import CovarianceSolver, Solution
 from ...linalg.kernel_matrix import KernelMatrix
 from ...linalg.roots import DenseRoot
-from ...posterior import Noise, Posterior
+from ...protocols import Noise
 from ...workers import Workers
 from ..data.observations import Observations
 from ..gaussian_process.gaussian_process import GaussianProcess, own_noise
@@ -104,7 +105,7 @@ def love_posterior(
     noise: Noise | None = None,
     continuous: Sequence[int] = (),
     workers: Workers | None = None,
-) -> tuple[Posterior, LoveReport]:
+) -> tuple[KernelPosterior, LoveReport]:
     """The LOVE posterior of `gp` given the observations.
 
     Args:
@@ -135,7 +136,7 @@ def condition_love(
     options: LoveOptions | None = None,
     continuous: Sequence[int] = (),
     workers: Workers | None = None,
-) -> tuple[Posterior, LoveReport]:
+) -> tuple[KernelPosterior, LoveReport]:
     """The LOVE posterior given y = f(Z) + noise; arguments as in `condition_exactly` and `love_posterior`."""
     options, workers = options or LoveOptions(), workers or Workers()
     if not bool((sigma2 > 0).all()):
@@ -147,7 +148,7 @@ def condition_love(
         found = _solve(solver, y - mean(Z), probes, noise, options)
         alone = replace(solver, K=replace(K, workers=Workers()))  # later solves are each worker's own
         empty = DenseRoot(Z.new_zeros(len(Z), 0))
-        posterior = Posterior(kernel, mean, Z, found.X[:, 0].clone(), empty, noise, solver=alone)
+        posterior = KernelPosterior(kernel, mean, Z, found.X[:, 0].clone(), empty, noise, solver=alone)
         return _choose_rank(posterior, K, sigma2, probes, found, options)
 
 
@@ -194,8 +195,8 @@ def _solve(solver: CovarianceSolver, y: Tensor, probes: Tensor, noise: Noise, op
 
 
 def _choose_rank(
-    posterior: Posterior, K: KernelMatrix, sigma2: Tensor, probes: Tensor, found: Solution, options: LoveOptions
-) -> tuple[Posterior, LoveReport]:
+    posterior: KernelPosterior, K: KernelMatrix, sigma2: Tensor, probes: Tensor, found: Solution, options: LoveOptions
+) -> tuple[KernelPosterior, LoveReport]:
     """The posterior with its root, and the report."""
     n, auto = len(K), options.rank == "auto"
     memory = free_memory(K.Z.device) if options.memory is None else options.memory

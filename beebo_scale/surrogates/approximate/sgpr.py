@@ -22,7 +22,8 @@ import torch.distributed as dist
 from botorch.optim.utils import get_parameters_and_bounds
 from torch import Tensor
 
-from ...posterior import Noise, Posterior
+from ...kernel_posterior import KernelPosterior
+from ...protocols import Noise
 from ...workers import Workers
 from ..data.observations import Observations
 from ..gaussian_process.gaussian_process import FitReport, GaussianProcess, own_noise
@@ -115,7 +116,7 @@ def sgpr_posterior(
     noise: Noise | None = None,
     jitter: float = JITTER,
     chunk: int = CHUNK,
-) -> Posterior:
+) -> KernelPosterior:
     """The posterior under the best q(v) for all rows: one pass over them.
 
     New rows enter by `Posterior.augment`, which conditions this posterior on them exactly.

@@ -24,7 +24,8 @@ from torch import Tensor, nn
 from torch.optim.lr_scheduler import CosineAnnealingLR
 
 from ...errors import InputError
-from ...posterior import Noise, Posterior
+from ...kernel_posterior import KernelPosterior
+from ...protocols import Noise
 from ...workers import Workers
 from ..data.observations import Observations
 from ..gaussian_process.gaussian_process import FitReport, GaussianProcess
@@ -148,7 +149,7 @@ class SVGP(nn.Module):
             self.b.copy_(sums.b)
             return float(collapse(sums)[0])
 
-    def posterior(self, noise: Noise | None = None) -> Posterior:
+    def posterior(self, noise: Noise | None = None) -> KernelPosterior:
         """The posterior under q(v), float64, without any jitter in k(x, x).
 
         Args:

@@ -19,7 +19,7 @@ import torch
 from torch import Tensor
 
 from ...errors import InputError
-from ...screening import Encoder, Table
+from ...screening import EncodedTable, Table
 from ..gaussian_process.gaussian_process import exact_posterior, fit_hyperparameters
 from ..surrogate import new_gp
 from .observations import merge_replicates
@@ -32,7 +32,7 @@ CELL = 0.01  # width of a cell, of the middle half of the targets
 
 
 def choose_transform(
-    table: Table, *, priors: str = "botorch", rows: int = ROWS, maxiter: int = 50, seed: int = 0
+    measured: Table | EncodedTable, *, priors: str = "botorch", rows: int = ROWS, maxiter: int = 50, seed: int = 0
 ) -> str:
     """The transform of the target with the least held-out NLPD; see `transform_scores` for the arguments.
 
@@ -41,21 +41,23 @@ def choose_transform(
     Raises:
         InputError: several targets, or too few distinct inputs to hold some out.
     """
+    measured = EncodedTable.of(measured)
+    table = measured.table
     if table.weights:
         raise InputError("held-out rows choose the transform of one target; of several, name one or take auto")
     if table.noise_variance is not None:
         return "none"
-    scores = transform_scores(table, priors=priors, rows=rows, maxiter=maxiter, seed=seed)
+    scores = transform_scores(measured, priors=priors, rows=rows, maxiter=maxiter, seed=seed)
     return min(scores, key=lambda name: scores[name])
 
 
 def transform_scores(
-    table: Table, *, priors: str = "botorch", rows: int = ROWS, maxiter: int = 50, seed: int = 0
+    measured: Table | EncodedTable, *, priors: str = "botorch", rows: int = ROWS, maxiter: int = 50, seed: int = 0
 ) -> dict[str, float]:
     """Held-out NLPD of every transform that the targets can have, in their own units, by exact Gaussian processes.
 
     Args:
-        table: measured rows.
+        measured: rows, encoded or not.
         priors: of the hyperparameters, as in `fit`.
         rows: at most so many distinct inputs, drawn at random; a third of them, with all their replicates, is held out.
         maxiter: limit of L-BFGS iterations of each fit.
@@ -67,10 +69,11 @@ def transform_scores(
     Raises:
         InputError: no target, or too few distinct inputs to hold some out.
     """
+    encoded = EncodedTable.of(measured)
+    table, encoder, X = encoded.table, encoded.encoder, encoded.X
     if table.y is None:
         raise InputError(f"{table.source}: no target to learn from; read it with read_table(..., target=...)")
-    encoder, y = Encoder.from_table(table), torch.tensor(table.y)
-    X = encoder.encode(table)
+    y = torch.tensor(table.y)
     train, test = _split(X, rows, seed)
     if len(y[train].unique()) < 2:
         raise InputError(f"{table.source}: too few different targets to compare transforms; name one")

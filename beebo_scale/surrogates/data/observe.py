@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from ...errors import InputError
-from ...screening import Encoder, Table
+from ...screening import EncodedTable, Encoder, Table
 from .observations import Observations, merge_replicates
 from .target import TargetScale
 from .tasks_and_batches import NONE, Design, Task
@@ -18,23 +18,26 @@ MAD = 1.4826  # median absolute deviation to standard deviation of a normal vari
 EXTREME = 3.0
 
 
-def observe(table: Table, transform: str, robust: bool = False) -> tuple[Encoder, TargetScale, Design, Observations]:
+def observe(
+    measured: Table | EncodedTable, transform: str, robust: bool = False
+) -> tuple[Encoder, TargetScale, Design, Observations]:
     """Encoder, scale of the target, columns beside the features, and the rows.
 
     Several targets are stacked, a row for each value that there is, each standardised by itself.
 
     Args:
-        table: measured rows.
+        measured: rows, encoded or not.
         transform: of the targets, see `TargetScale.of`.
         robust: center and scale by medians, and merge no replicates, as one of them may be an outlier.
 
     Raises:
         InputError: no target, or one that cannot have the transform.
     """
+    encoded = EncodedTable.of(measured)
+    table, encoder, X = encoded.table, encoded.encoder, encoded.X
     if table.y is None or table.target is None:
         raise InputError(f"{table.source}: no target to learn from; read it with read_table(..., target=...)")
-    encoder = Encoder.from_table(table)
-    X, y = encoder.encode(table), torch.tensor(table.y)  # copied: pandas may hand out arrays nobody may write to
+    y = torch.tensor(table.y)  # copied: pandas may hand out arrays nobody may write to
     if table.weights:
         return _several(table, transform, encoder, X, robust)
     noise = None if table.noise_variance is None else torch.tensor(table.noise_variance)

@@ -23,6 +23,7 @@ from gpytorch.kernels import AdditiveKernel, Kernel, ScaleKernel
 from gpytorch.priors import GammaPrior
 from torch import Tensor, nn
 
+from ...kernel_posterior import KernelPosterior, over_centers
 from ...kernels.screen import TaskKernel, icm_kernel
 from ...kernels.task_sums import ALL, TaskSum, TaskSumMean, TaskSumNoise
 from ...posterior import Posterior
@@ -103,6 +104,7 @@ class Design:
         """The posterior over points with features only: of f, or of f_w, in no particular batch."""
         if self.plain:
             return posterior
+        posterior = over_centers(posterior)
         if not self.tasks:
             return self._added(posterior, ())
         weights = self.weights.to(posterior.centers)
@@ -114,14 +116,15 @@ class Design:
         )
         return self._added(posterior, (ALL,))
 
-    def of_task(self, posterior: Posterior, task: int) -> Posterior:
+    def of_task(self, posterior: Posterior, task: int) -> KernelPosterior:
         """The posterior of one target, standardised, over points with features only."""
+        posterior = over_centers(posterior)
         one = torch.zeros(len(self.tasks), dtype=torch.float64)
         one[task] = 1.0
         noise = TaskSumNoise(posterior.noise, one.to(posterior.centers), self.width)
         return self._added(replace(posterior, noise=noise), (float(task),))
 
-    def _added(self, posterior: Posterior, task: tuple[float, ...]) -> Posterior:
+    def _added(self, posterior: KernelPosterior, task: tuple[float, ...]) -> KernelPosterior:
         """With the columns that points to predict do not have; A is that of what is predicted."""
         values = task if self.batch is None else (*task, NONE)
         warp = Appended(values)
@@ -183,11 +186,14 @@ class Appended(nn.Module):
     def __init__(self, values: Sequence[float]) -> None:
         super().__init__()
         self.register_buffer("values", torch.tensor(values, dtype=torch.float64))
-        self.added = len(values)
 
     def forward(self, X: Tensor) -> Tensor:
         """... q x d -> ... q x (d + added)."""
-        return torch.cat([X, self.values.to(X).expand(*X.shape[:-1], self.added)], dim=-1)
+        return torch.cat([X, self.values.to(X).expand(*X.shape[:-1], len(self.values))], dim=-1)
+
+    def untransform(self, Z: Tensor) -> Tensor:
+        """... q x (d + added) -> ... q x d."""
+        return Z[..., : Z.shape[-1] - len(self.values)]
 
 
 class SameBatch(Kernel):

@@ -14,10 +14,11 @@ from torch import Tensor
 from torch.nn import Module
 
 from ...errors import InputError
+from ...kernel_posterior import KernelPosterior
 from ...kernels.stationary import gram
 from ...linalg.kernel_matrix import KernelMatrix
 from ...linalg.roots import BlockRoot, CholeskyRoot, Root
-from ...posterior import Noise, Posterior
+from ...protocols import Noise
 
 BLOCK = 1024  # rows of L computed at once
 REFINEMENTS = 10  # of the weights, at most, where L is in float32
@@ -33,7 +34,7 @@ def condition_exactly(
     noise: Noise,
     warp: Module | None = None,
     dtype: torch.dtype | None = None,
-) -> Posterior:
+) -> KernelPosterior:
     """The posterior given y = f(Z) + noise: R = L^-T with L L' = K + Sigma, alpha = (K + Sigma)^-1 (y - m).
 
     Args:
@@ -56,7 +57,7 @@ def condition_exactly(
         alpha = _solve(root, residual)
         if dtype not in (None, Z.dtype):
             alpha = _refined(alpha, root, KernelMatrix(kernel, Z), sigma2.unsqueeze(-1), residual)
-    return Posterior(kernel, mean, centers=Z, weights=alpha.squeeze(-1), down=root, noise=noise, warp=warp)
+    return KernelPosterior(kernel, mean, centers=Z, weights=alpha.squeeze(-1), down=root, noise=noise, warp=warp)
 
 
 def factor(kernel: Kernel, Z: Tensor, sigma2: Tensor, dtype: torch.dtype) -> Root:

@@ -17,8 +17,9 @@ from gpytorch.means import ConstantMean
 from gpytorch.priors import GammaPrior, LogNormalPrior
 from torch import Tensor
 
+from ...kernel_posterior import KernelPosterior
 from ...kernels.stationary import freeze, live_gram
-from ...posterior import Noise, Posterior
+from ...protocols import Noise
 from ..data.observations import Observations
 from .exact import condition_exactly
 from .minimise import minimise
@@ -156,7 +157,7 @@ def fit_hyperparameters(
 
 def exact_posterior(
     gp: GaussianProcess, data: Observations, noise: Noise | None = None, dtype: torch.dtype | None = None
-) -> Posterior:
+) -> KernelPosterior:
     """The exact posterior of `gp` given the observations.
 
     Args:

@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ...posterior import Noise
+from ...protocols import Noise
 from ..data.observations import Observations
 from ..scalarize import scalarize
 from .gaussian_process import GaussianProcess, exact_posterior, fit_hyperparameters

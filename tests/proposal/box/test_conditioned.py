@@ -3,7 +3,7 @@ import torch
 
 from beebo_scale import BatchedEnergyEntropy
 from beebo_scale.proposal.box import conditioned as module
-from beebo_scale.proposal.box.conditioned import Given, Precision, choose_given, joint_gains
+from beebo_scale.proposal.box.conditioned import ConditionedPosterior, Precision, choose_given, joint_gains
 from beebo_scale.proposal.library.lazy_greedy import greedy
 from tests.helpers import close, exact_toy, sparse_toy, uniform
 
@@ -53,7 +53,7 @@ def test_the_precision_matrix(posterior):
 def test_given_points_are_those_of_augment(posterior, few):
     precision, X = chosen(posterior, 3, 5)
     T = uniform(2, 4, 3, seed=3)
-    given, expected = Given.of(precision).adapt(T), posterior.augment(X)
+    given, expected = ConditionedPosterior.of(precision).adapt(T), posterior.augment(X)
     mean, covar = given.mean_and_covar(T)
     close(mean, expected.mean(T))
     close(covar, expected.covar(T), atol=1e-8)
@@ -68,7 +68,7 @@ def test_value_and_gradient_given_points_are_those_of_augment(posterior, few):
     T = uniform(2, 4, 3, seed=3).requires_grad_()
     expected = acqf(T)
     (slope,) = torch.autograd.grad(expected.sum(), T)
-    acqf.conditioned = Given.of(precision)
+    acqf.conditioned = ConditionedPosterior.of(precision)
     value = acqf.adapted(T)(T)
     close(value, expected, atol=1e-8)
     close(torch.autograd.grad(value.sum(), T)[0], slope, atol=1e-7)
@@ -77,7 +77,7 @@ def test_value_and_gradient_given_points_are_those_of_augment(posterior, few):
 def test_points_of_some_rows_can_be_left_out(posterior, few):
     precision, X = chosen(posterior, 3, 5, 4)
     T = uniform(4, 3, seed=3)
-    given = Given.of(precision, without=slice(3, 8)).adapt(T)
+    given = ConditionedPosterior.of(precision, without=slice(3, 8)).adapt(T)
     expected = posterior.augment(torch.cat([X[:3], X[8:]]))
     close(given.mean_and_covar(T)[1], expected.covar(T), atol=1e-8)
 
@@ -86,7 +86,7 @@ def test_away_from_where_it_was_adapted_the_covariance_is_never_too_small(poster
     monkeypatch.setattr(module, "FEW", 0)
     precision, X = chosen(posterior, 6)
     T = uniform(8, 3, seed=4)
-    given = Given.of(precision).adapt(uniform(2, 3, seed=5))
+    given = ConditionedPosterior.of(precision).adapt(uniform(2, 3, seed=5))
     excess = given.mean_and_covar(T)[1] - posterior.augment(X).covar(T)
     assert torch.linalg.eigvalsh(excess).min() > -1e-9
     assert excess.diagonal().max() > 1e-4

@@ -5,7 +5,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 
-from beebo_scale import BatchedEnergyEntropy, BoxSearch, Posterior, SoftmaxEnergy
+from beebo_scale import BatchedEnergyEntropy, BoxSearch, KernelPosterior, SoftmaxEnergy
 from beebo_scale.kernels.screen import screen_kernel
 from beebo_scale.linalg.roots import CholeskyRoot
 from beebo_scale.proposal.box.coordinate_moves import alternatives, sweep
@@ -21,7 +21,7 @@ LEVELS = torch.arange(4, dtype=torch.float64)
 QUICK = BoxSearch(restarts=2, steps=40, polish=0)
 
 
-def labelled(n=14, seed=0) -> Posterior:
+def labelled(n=14, seed=0) -> KernelPosterior:
     """The exact posterior over two continuous columns and one of four labels."""
     kinds = {"x": "continuous", "y": "continuous", "z": "categorical"}
     kernel = screen_kernel(kinds, {"x": slice(0, 1), "y": slice(1, 2), "z": slice(2, 3)}).double().requires_grad_(False)
@@ -30,7 +30,7 @@ def labelled(n=14, seed=0) -> Posterior:
     Z[:, 2] = (4 * Z[:, 2]).floor()
     L = torch.linalg.cholesky(kernel(Z, Z).to_dense() + 0.05 * torch.eye(n, dtype=torch.float64))
     weights = torch.cholesky_solve(normal(n, 1, seed=seed + 1), L)[:, 0]
-    return Posterior(
+    return KernelPosterior(
         kernel, constant_mean(0.0), Z, weights, CholeskyRoot(L), ConstantNoise(torch.tensor(0.05, dtype=torch.float64))
     )
 
@@ -126,7 +126,7 @@ def test_every_batch_keeps_every_condition_and_is_no_worse_than_its_start(drawn)
     L = torch.linalg.cholesky(kernel(Z, Z).to_dense() + 0.1 * torch.eye(9, dtype=torch.float64))
     weights = torch.cholesky_solve(normal(9, 1, seed=seed), L)[:, 0]
     noise = ConstantNoise(torch.tensor(0.1, dtype=torch.float64))
-    acqf = BatchedEnergyEntropy(Posterior(kernel, constant_mean(0.0), Z, weights, CholeskyRoot(L), noise), 0.5)
+    acqf = BatchedEnergyEntropy(KernelPosterior(kernel, constant_mean(0.0), Z, weights, CholeskyRoot(L), noise), 0.5)
     X, value, _ = optimize_box(acqf, space, 3, replace(QUICK, restarts=1, steps=4))
     assert_inside(space, X)
     assert (X[:, space.tied] == X[:1, space.tied]).all() or not space.shared

@@ -9,11 +9,12 @@ from botorch.test_functions import Hartmann
 from beebo_scale import BatchedEnergyEntropy, BoxSearch, SoftmaxEnergy
 from beebo_scale.errors import InputError
 from beebo_scale.linalg.roots import CholeskyRoot
-from beebo_scale.proposal.box.ascent import STARTS, ascend, climb, polish
+from beebo_scale.proposal.box.ascent import ascend, climb, polish
 from beebo_scale.proposal.box.multistart import optimize_box
 from beebo_scale.proposal.box.space import Space
 from beebo_scale.proposal.box.starts import candidates, draw_start, incumbents, perturbed, restart_seeds
 from beebo_scale.proposal.jobs.chunks import Crew
+from beebo_scale.specs.choice import STARTS
 from tests.helpers import close, exact_toy, uniform
 from tests.proposal.jobs.test_chunks import Memory
 

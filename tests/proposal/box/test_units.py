@@ -6,9 +6,10 @@ import pytest
 import torch
 
 from beebo_scale.errors import InputError
-from beebo_scale.proposal.box.units import Box, settings_of, space_of
+from beebo_scale.proposal.box.units import units_of
 from beebo_scale.screening import Encoder, read_table
 from beebo_scale.screening.encoding import CategoricalColumn, ContinuousColumn
+from beebo_scale.specs import Box
 from tests.helpers import close
 
 
@@ -33,14 +34,16 @@ MIXED = {"acid": (0, 60), "base": (0, 40), "cycles": (1.5, 9.9)}
 def test_bounds_in_encoded_units():
     expected = torch.tensor([[-0.5, -1.0], [2.0, 1.0]], dtype=torch.float64)
     for own in ([(10, 60), (6, 8)], {"pH": (6, 8), "temp": (10, 60)}, np.array([[10, 60], [6, 8]])):
-        space = space_of(box(), own)
+        space = units_of(box(), Box(own)).space
         assert torch.equal(space.bounds, expected)
         assert space.plain
         assert not space.discrete
 
 
 def test_every_kind_of_column():
-    space = space_of(mixed(), MIXED | {"salt": ["NaCl", "KCl"]}, ["cycles"], ["acid + 2*base <= 80"], ["salt"])
+    space = units_of(
+        mixed(), Box(MIXED | {"salt": ["NaCl", "KCl"]}, ["cycles"], ["acid + 2*base <= 80"], ["salt"])
+    ).space
     close(space.bounds, torch.tensor([[0.0, -0.5, -1 / 9, 0.0], [1.2, 1.5, 6 / 9, 2.0]], dtype=torch.float64))
     assert space.integer == {2: 7}
     assert {column: codes.tolist() for column, codes in space.categorical.items()} == {3: [0.0, 2.0]}
@@ -52,22 +55,22 @@ def test_every_kind_of_column():
 
 
 def test_fixed_columns_and_all_labels():
-    space = space_of(mixed(), {"acid": 25, "base": (0, 40), "cycles": 4, "salt": "none"})
+    space = units_of(mixed(), Box({"acid": 25, "base": (0, 40), "cycles": 4, "salt": "none"})).space
     assert space.continuous.tolist() == [False, True, False, False]
     assert space.bounds[0].tolist() == [0.5, -0.5, pytest.approx(1 / 9), 3.0]
     assert not space.categorical
-    assert space_of(mixed(), MIXED).categorical[3].tolist() == [0.0, 1.0, 2.0, 3.0]
+    assert units_of(mixed(), Box(MIXED)).space.categorical[3].tolist() == [0.0, 1.0, 2.0, 3.0]
 
 
 def test_numbers_may_stand_for_labels_of_numbers():
     encoder = Encoder((CategoricalColumn("plate", ("1", "2", "3.5")),))
-    assert space_of(encoder, {"plate": [1, 3.5]}).categorical[0].tolist() == [0.0, 2.0]
-    assert space_of(encoder, {"plate": 2.0}).bounds.tolist() == [[1.0], [1.0]]
+    assert units_of(encoder, Box({"plate": [1, 3.5]})).space.categorical[0].tolist() == [0.0, 2.0]
+    assert units_of(encoder, Box({"plate": 2.0})).space.bounds.tolist() == [[1.0], [1.0]]
 
 
 def test_batches_in_own_units_meet_everything_exactly():
     texts = ["acid + 0.3*base <= 41.7", "acid - base >= 0.1"]
-    settings = settings_of(mixed(), Box(MIXED, ["cycles"], texts, ["cycles"]))
+    settings = units_of(mixed(), Box(MIXED, ["cycles"], texts, ["cycles"]))
     generator = torch.Generator().manual_seed(0)
     X = settings.space.settle(settings.space.sample(200, generator) + 0.3)
     frame = settings.frame(X)
@@ -83,7 +86,7 @@ def test_batches_in_own_units_meet_everything_exactly():
 
 
 def test_no_dust_is_left():
-    settings = settings_of(box(), Box({"temp": (0.1, 0.7), "pH": 6.1}))
+    settings = units_of(box(), Box({"temp": (0.1, 0.7), "pH": 6.1}))
     X = settings.space.own(torch.tensor([[0.0, 0.0], [1 / 3, 0.0], [0.5, 0.0], [1.0, 0.0]], dtype=torch.float64))
     frame = settings.frame(X)
     assert frame["temp"].tolist() == [0.1, 0.3, 0.4, 0.7]
@@ -91,7 +94,7 @@ def test_no_dust_is_left():
 
 
 def test_the_record_is_plain():
-    settings = settings_of(mixed(), Box(MIXED | {"acid": 3}, ["cycles"], ["base <= 2*acid"], ["salt"]))
+    settings = units_of(mixed(), Box(MIXED | {"acid": 3}, ["cycles"], ["base <= 2*acid"], ["salt"]))
     record = settings.record()
     assert json.loads(json.dumps(record)) == {
         "bounds": {"acid": 3.0, "base": [0.0, 40.0], "cycles": [2.0, 9.0], "salt": ["KCl", "MgCl2", "NaCl", "none"]},
@@ -99,7 +102,7 @@ def test_the_record_is_plain():
         "constraints": ["base <= 2*acid"],
         "shared": ["salt"],
     }
-    assert settings_of(box(), Box([(0, 1), (0, 1)])).record() == {"bounds": {"temp": [0.0, 1.0], "pH": [0.0, 1.0]}}
+    assert units_of(box(), Box([(0, 1), (0, 1)])).record() == {"bounds": {"temp": [0.0, 1.0], "pH": [0.0, 1.0]}}
 
 
 @pytest.mark.parametrize(
@@ -120,7 +123,7 @@ def test_the_record_is_plain():
 )
 def test_bounds_that_are_no_box(own, said):
     with pytest.raises(InputError) as caught:
-        settings_of(box(), Box(own))
+        units_of(box(), Box(own))
     assert said in str(caught.value)
     assert "\n" not in str(caught.value)
 
@@ -145,13 +148,13 @@ def test_bounds_that_are_no_box(own, said):
 )
 def test_what_is_refused(more, said):
     with pytest.raises(InputError) as caught:
-        settings_of(mixed(), Box(**({"bounds": MIXED} | more)))
+        units_of(mixed(), Box(**({"bounds": MIXED} | more)))
     assert said in str(caught.value)
     assert "\n" not in str(caught.value)
 
 
 def test_a_box_needs_continuous_or_categorical_columns():
     frame = pd.DataFrame({"variant": ["VDGV", "VDGA"], "y": [1.0, 2.0]})
-    encoder = Encoder.from_table(read_table(frame, "y", {"variant": "protein"}))
+    encoder = Encoder.from_table(read_table(frame, "y", features={"variant": "protein"}))
     with pytest.raises(InputError, match="'variant' is protein, but a box needs continuous or categorical columns"):
-        settings_of(encoder, Box({}))
+        units_of(encoder, Box({}))

@@ -14,11 +14,12 @@ from beebo_scale.proposal.library import certified as stream
 from beebo_scale.proposal.library import lazy_greedy as pool
 from beebo_scale.proposal.library import shortlist
 from beebo_scale.proposal.library.best_rows import best_of
-from beebo_scale.proposal.library.certified import Aim, choose
+from beebo_scale.proposal.library.certified import choose_certified
+from beebo_scale.proposal.library.encoded import EncodedLibrary
 from beebo_scale.proposal.library.exclusion import Rules
-from beebo_scale.proposal.library.limits import Limits
 from beebo_scale.screening import ContinuousColumn, Encoder, read_library
 from beebo_scale.screening.library import open_library
+from beebo_scale.specs import Choice, Limits
 from tests.helpers import LAWS, close, exact_toy, sparse_toy, uniform
 from tests.proposal.jobs.test_chunks import Memory
 
@@ -39,7 +40,20 @@ def frame_of(X):
 
 
 def library_of(X, chunk_rows=17, labels=(), **columns):
-    return open_library(frame_of(X).assign(**columns), KINDS, "id", labels, chunk_rows)
+    return open_library(frame_of(X).assign(**columns), KINDS, "id", labels, chunk_rows=chunk_rows)
+
+
+def encoded(library, rules=None, limits=None):
+    return EncodedLibrary(library, ENCODER, rules or Rules(), limits or Limits())
+
+
+def choose(posterior, library, q, temperature=0.5, minimize=False, rules=None, limits=None, crew=None):
+    asked = Choice(q=q, temperature=temperature, minimize=minimize)
+    return choose_certified(posterior, encoded(library, rules, limits), asked, crew)
+
+
+def ids(library, choice):
+    return library.take(choice.rows.numpy()).frame["id"].tolist()
 
 
 def full_greedy(toy, X, q, temperature, sign=1.0, shut=None):
@@ -77,9 +91,9 @@ def short(monkeypatch):
 def test_choice_is_the_full_greedy_choice(name, temperature, maximize):
     model, X = toy(name), uniform(120, D, seed=5)
     rows, gains = full_greedy(model, X, 20, temperature, 1.0 if maximize else -1.0)
-    choice = choose(model.posterior, ENCODER, library_of(X), Aim(20, temperature, maximize))
+    choice = choose(model.posterior, library_of(X), 20, temperature, not maximize)
     assert choice.rows.tolist() == rows
-    assert choice.table.frame["id"].tolist() == [f"r{row}" for row in rows]
+    assert ids(library_of(X), choice) == [f"r{row}" for row in rows]
     assert torch.equal(choice.X, X[rows])
     close(choice.gain, gains, atol=1e-9)
     assert choice.certificate["certified"]
@@ -95,7 +109,7 @@ def test_choice_is_the_full_greedy_choice(name, temperature, maximize):
 def test_a_failed_certificate_leads_to_another_pass(name, temperature, short):
     model, X = toy(name), uniform(120, D, seed=5)
     rows, gains = full_greedy(model, X, 12, temperature)
-    choice = choose(model.posterior, ENCODER, library_of(X), Aim(12, temperature))
+    choice = choose(model.posterior, library_of(X), 12, temperature)
     assert choice.rows.tolist() == rows
     close(choice.gain, gains, atol=1e-9)
     certificate = choice.certificate
@@ -110,7 +124,7 @@ def test_a_failed_certificate_leads_to_another_pass(name, temperature, short):
 
 def test_without_interest_in_information_the_best_means_are_enough(short):
     model, X = toy("exact"), uniform(120, D, seed=5)
-    choice = choose(model.posterior, ENCODER, library_of(X), Aim(12, 0.0))
+    choice = choose(model.posterior, library_of(X), 12, 0.0)
     ranked = model.mean(X).sort(descending=True)
     assert choice.rows.tolist() == ranked.indices[:12].tolist()
     assert (choice.certificate["passes"], choice.certificate["shortlist"]) == (1, 12)
@@ -120,7 +134,7 @@ def test_without_interest_in_information_the_best_means_are_enough(short):
 def test_a_shortlist_that_may_not_grow_says_so(short, monkeypatch):
     model, X = toy("exact"), uniform(120, D, seed=5)
     monkeypatch.setattr(shortlist, "LARGEST", 8 * D * 14)
-    choice = choose(model.posterior, ENCODER, library_of(X), Aim(12, 5.0))
+    choice = choose(model.posterior, library_of(X), 12, 5.0)
     certificate = choice.certificate
     assert not certificate["certified"]
     assert certificate["shortlist"] == 14
@@ -144,13 +158,14 @@ def test_every_source_gives_the_same_choice(tmp_path):
     (tmp_path / "folder").mkdir()
     for i in range(4):
         frame.iloc[25 * i : 25 * i + 25].to_parquet(tmp_path / "folder" / f"part-{i}.parquet", index=False)
-    sources = [frame, read_library(frame, KINDS, "id")]
+    sources = [frame, read_library(frame, KINDS, id="id")]
     sources += [tmp_path / name for name in ("one.parquet", "one.csv", "one.tsv.gz", "folder")]
     rows, gains = full_greedy(model, X, 15, 0.5)
     for source, chunk_rows in itertools.product(sources, (7, 100)):
-        choice = choose(model.posterior, ENCODER, open_library(source, KINDS, "id", (), chunk_rows), Aim(15))
+        library = open_library(source, KINDS, "id", chunk_rows=chunk_rows)
+        choice = choose(model.posterior, library, 15)
         assert choice.rows.tolist() == rows
-        assert choice.table.frame["id"].tolist() == [f"r{row}" for row in rows]
+        assert ids(library, choice) == [f"r{row}" for row in rows]
         close(choice.gain, gains, atol=1e-9)
 
 
@@ -180,9 +195,9 @@ class Shared(Crew):
 def test_workers_do_not_matter(size, short):
     model = toy("exact")
     X = torch.cat([uniform(100, D, seed=6), uniform(100, D, seed=6)[::3]])  # with repeats in other chunks
-    expected = choose(model.posterior, ENCODER, library_of(X), Aim(15, 2.0))
+    expected = choose(model.posterior, library_of(X), 15, 2.0)
     for order in (range, lambda n: list(reversed(range(n)))):
-        choice = choose(model.posterior, ENCODER, library_of(X), Aim(15, 2.0), Shared(size, order))
+        choice = choose(model.posterior, library_of(X), 15, 2.0, crew=Shared(size, order))
         assert torch.equal(choice.rows, expected.rows)
         assert torch.equal(choice.gain, expected.gain)
         assert choice.certificate == expected.certificate
@@ -237,7 +252,7 @@ def test_merging_does_not_depend_on_order_or_grouping(data, keep, cap, seed):
 @pytest.mark.parametrize("stop", [0, 3, 6])
 def test_a_relaunch_goes_on_where_the_job_was_killed(stop, monkeypatch):
     model, X = toy("exact"), uniform(120, D, seed=5)
-    expected = choose(model.posterior, ENCODER, library_of(X), Aim(12))
+    expected = choose(model.posterior, library_of(X), 12)
     ledger, scored = Memory(), []
     true_score = stream.score
 
@@ -249,14 +264,14 @@ def test_a_relaunch_goes_on_where_the_job_was_killed(stop, monkeypatch):
 
     monkeypatch.setattr(stream, "score", score)
     with pytest.raises(KeyboardInterrupt):
-        choose(model.posterior, ENCODER, library_of(X), Aim(12), Crew(ledger=ledger))
+        choose(model.posterior, library_of(X), 12, crew=Crew(ledger=ledger))
     monkeypatch.setattr(stream, "score", true_score)
     assert len(ledger.kept) == stop
-    choice = choose(model.posterior, ENCODER, library_of(X), Aim(12), Crew(ledger=ledger))
+    choice = choose(model.posterior, library_of(X), 12, crew=Crew(ledger=ledger))
     assert torch.equal(choice.rows, expected.rows)
     assert torch.equal(choice.gain, expected.gain)
     monkeypatch.setattr(stream, "score", None)  # all is in the ledger now
-    again = choose(model.posterior, ENCODER, library_of(X), Aim(12), Crew(ledger=ledger))
+    again = choose(model.posterior, library_of(X), 12, crew=Crew(ledger=ledger))
     assert torch.equal(again.gain, expected.gain)
 
 
@@ -269,31 +284,31 @@ def test_repeats_anywhere_in_the_library_count_once():
     rows, _ = full_greedy(model, X, 10, 0.5)
     copies = torch.cat([X, X.flip(0), X[:10]])
     for chunk_rows in (9, 40, 1000):
-        choice = choose(model.posterior, ENCODER, library_of(copies, chunk_rows), Aim(10))
+        choice = choose(model.posterior, library_of(copies, chunk_rows), 10)
         assert choice.rows.tolist() == rows
         assert choice.counts == {"rows": 90, "repeated": 50}
-        both = Aim(80, rules=Rules(allow_repeats=True))
-        assert len(set(choose(model.posterior, ENCODER, library_of(copies, chunk_rows), both).rows.tolist())) == 80
+        both = choose(model.posterior, library_of(copies, chunk_rows), 80, rules=Rules(allow_repeats=True))
+        assert len(set(both.rows.tolist())) == 80
 
 
 def test_measured_pending_and_excluded_rows_are_not_proposed():
     model, X = toy("exact"), uniform(60, D, seed=5)
     measured, excluded, pending = X[:20], X[20:25], X[25:30]
     rules = Rules(measured, pending, excluded, frozenset({"r31", "r33", "r20"}))
-    choice = choose(model.posterior, ENCODER, library_of(X), Aim(28, rules=rules))
+    choice = choose(model.posterior, library_of(X), 28, rules=rules)
     assert sorted(choice.rows.tolist()) == [30, 32, *range(34, 60)]
     assert choice.counts == {"rows": 60, "measured_already": 20, "pending": 5, "excluded": 7, "repeated": 0}
     loose = Rules(measured, pending, excluded, frozenset({"r31", "r33", "r20"}), allow_repeats=True)
-    assert len(choose(model.posterior, ENCODER, library_of(X), Aim(48, rules=loose)).rows) == 48
+    assert len(choose(model.posterior, library_of(X), 48, rules=loose).rows) == 48
     with pytest.raises(InputError, match="5 pending, 7 excluded, 0 repeat an earlier row"):
-        choose(model.posterior, ENCODER, library_of(X), Aim(29, rules=rules))
+        choose(model.posterior, library_of(X), 29, rules=rules)
 
 
 @pytest.mark.parametrize("chunk_rows", [5, 100])
 def test_an_excluded_id_does_not_exclude_another_id_of_the_same_input(chunk_rows):
     model, X = toy("exact"), uniform(10, D, seed=5)
     rules = Rules(excluded_ids=frozenset({"r3", "r13"}))
-    choice = choose(model.posterior, ENCODER, library_of(torch.cat([X, X, X]), chunk_rows), Aim(10, rules=rules))
+    choice = choose(model.posterior, library_of(torch.cat([X, X, X]), chunk_rows), 10, rules=rules)
     assert sorted(choice.rows.tolist()) == [0, 1, 2, 4, 5, 6, 7, 8, 9, 23]
     assert choice.counts == {"rows": 30, "excluded": 2, "repeated": 18}
 
@@ -302,7 +317,7 @@ def test_pending_rows_count_in_the_information():
     """Greedy after pending rows is the rest of a greedy choice that began with them."""
     model, X = toy("exact"), uniform(60, D, seed=5)
     rows, gains = full_greedy(model, X, 12, 1.0)
-    choice = choose(model.posterior, ENCODER, library_of(X), Aim(8, 1.0, rules=Rules(pending=X[rows[:4]])))
+    choice = choose(model.posterior, library_of(X), 8, 1.0, rules=Rules(pending=X[rows[:4]]))
     assert choice.rows.tolist() == rows[4:]
     close(choice.gain, gains[4:], atol=1e-9)
 
@@ -311,13 +326,13 @@ def test_pending_rows_count_in_the_information():
 @pytest.mark.parametrize("q", [61, 100])
 def test_too_few_rows(q, short):
     model, X = toy("exact"), uniform(60, D, seed=5)
-    library, aim = library_of(torch.cat([X, X])), Aim(q)
+    library = library_of(torch.cat([X, X]))
     words = f"table: q = {q}, but only 60 of its 120 rows can be proposed .0 measured already, 60 repeat an earlier"
     with pytest.raises(InputError, match=words):
-        choose(model.posterior, ENCODER, library, aim)
+        choose(model.posterior, library, q)
     with pytest.raises(InputError, match=words):
-        stream.check_library(ENCODER, library, aim)
-    stream.check_library(ENCODER, library, Aim(60))
+        encoded(library).check(q)
+    encoded(library).check(60)
 
 
 # --- limits ----------------------------------------------------------------------------------------------
@@ -336,13 +351,13 @@ def test_at_most_k_of_a_group(temperature, k, short):
 
     rows, gains = full_greedy(model, X, 7 * k, temperature, shut=shut)
     library = library_of(X, labels=["scaffold"], scaffold=group.numpy())
-    choice = choose(model.posterior, ENCODER, library, Aim(7 * k, temperature, limits=Limits({"scaffold": k})))
+    choice = choose(model.posterior, library, 7 * k, temperature, limits=Limits({"scaffold": k}))
     assert choice.rows.tolist() == rows
     close(choice.gain, gains, atol=1e-9)
     assert choice.certificate["certified"]
     assert "1/2" in choice.certificate["guarantee"]
     with pytest.raises(InputError, match=f"only {8 * k} rows can be chosen under the limits"):
-        choose(model.posterior, ENCODER, library, Aim(8 * k + 1, limits=Limits({"scaffold": k})))
+        choose(model.posterior, library, 8 * k + 1, limits=Limits({"scaffold": k}))
 
 
 def test_one_large_group_does_not_fill_the_shortlist(short, monkeypatch):
@@ -353,7 +368,7 @@ def test_one_large_group_does_not_fill_the_shortlist(short, monkeypatch):
     group = np.ones(400, dtype=int)
     group[order[300:]] = np.arange(100, 200)  # the best 300 rows are one group
     library = library_of(X, labels=["scaffold"], scaffold=group)
-    choice = choose(model.posterior, ENCODER, library, Aim(10, 0.0, limits=Limits({"scaffold": 1})))
+    choice = choose(model.posterior, library, 10, 0.0, limits=Limits({"scaffold": 1}))
     assert choice.rows.tolist() == order[[0, *range(300, 309)]].tolist()
     assert choice.certificate["certified"]
     assert choice.certificate["passes"] == 1
@@ -371,8 +386,7 @@ def test_two_columns_of_groups_and_a_distance(short):
 
     rows, gains = full_greedy(model, X, 12, 1.0, shut=shut)
     library = library_of(X, labels=["scaffold", "plate"], scaffold=scaffold.numpy(), plate=plate.numpy())
-    aim = Aim(12, 1.0, limits=Limits({"scaffold": 3, "plate": 4}, 0.25))
-    choice = choose(model.posterior, ENCODER, library, aim)
+    choice = choose(model.posterior, library, 12, 1.0, limits=Limits({"scaffold": 3, "plate": 4}, 0.25))
     assert choice.rows.tolist() == rows
     close(choice.gain, gains, atol=1e-9)
     assert "no worst-case factor" in choice.certificate["guarantee"]

@@ -4,13 +4,13 @@ import pytest
 import torch
 
 import beebo_scale as bs
-from beebo_scale.proposal.library.certified import Aim, choose
-from beebo_scale.proposal.library.exchanges import improve, improve_choice
+from beebo_scale.proposal.library.certified import choose_certified
+from beebo_scale.proposal.library.exchanges import _Moments, improve, improve_batch
 from beebo_scale.proposal.library.lazy_greedy import greedy
-from beebo_scale.proposal.library.limits import Limits
 from beebo_scale.screening.library import open_library
+from beebo_scale.specs import Choice, Limits
 from tests.helpers import close, uniform
-from tests.proposal.library.test_certified import ENCODER, KINDS, D, frame_of, library_of, toy
+from tests.proposal.library.test_certified import KINDS, D, encoded, frame_of, library_of, toy
 
 ENERGIES = {"mean": bs.MeanEnergy(), "softmax": bs.SoftmaxEnergy(), "softmax with f_max": bs.SoftmaxEnergy(2.0, 0.5)}
 
@@ -73,7 +73,6 @@ def test_a_limit_of_swaps():
 
 
 def test_estimates_are_exact_for_the_mean_energy():
-    from beebo_scale.proposal.library.exchanges import _Moments
 
     acqf, X = acquisition("sparse", "mean", 0.7), uniform(20, D, seed=5)
     with torch.no_grad():
@@ -108,11 +107,11 @@ def test_a_batch_from_a_library(maximize, tmp_path):
     X = uniform(200, D, seed=5)
     copies = torch.cat([X, X[::2]])
     frame_of(copies).to_csv(tmp_path / "library.csv", index=False)
-    library = open_library(tmp_path / "library.csv", KINDS, "id", (), 64)
-    aim = Aim(8, 0.1, maximize)
+    library = encoded(open_library(tmp_path / "library.csv", KINDS, "id", chunk_rows=64))
+    asked = Choice(q=8, temperature=0.1, minimize=not maximize)
     acqf = acquisition(temperature=0.1, maximize=maximize)
-    choice = choose(acqf.posterior, ENCODER, library, aim)
-    joint = improve_choice(acqf, ENCODER, library, aim, choice)
+    choice = choose_certified(acqf.posterior, library, asked)
+    joint = improve_batch(acqf, library, choice)
     assert torch.equal(copies[joint.rows], joint.X)
     assert len(torch.unique(joint.X, dim=0)) == 8
     record = joint.record
@@ -121,7 +120,7 @@ def test_a_batch_from_a_library(maximize, tmp_path):
     assert record["acquisition_value"] == pytest.approx(float(acqf(joint.X)), rel=1e-9)
     assert record["swaps"] > 0
     assert float(joint.gain.sum()) == pytest.approx(record["acquisition_value"], rel=1e-9)
-    again = improve_choice(acqf, ENCODER, library, aim, choice)
+    again = improve_batch(acqf, library, choice)
     assert torch.equal(again.rows, joint.rows)
 
 
@@ -131,12 +130,11 @@ def test_swaps_keep_to_the_limits():
     group = (X[:, 0] * 6).long()
     limits = Limits({"scaffold": 2}, 0.2)
     library = library_of(X, labels=["scaffold"], scaffold=group.numpy())
-    aim = Aim(8, 0.1, limits=limits)
-    acqf = acquisition(temperature=0.1)
-    joint = improve_choice(acqf, ENCODER, library, aim, choose(acqf.posterior, ENCODER, library, aim))
+    acqf, asked = acquisition(temperature=0.1), Choice(q=8, temperature=0.1)
+    limited, unlimited = encoded(library, limits=limits), encoded(library)
+    joint = improve_batch(acqf, limited, choose_certified(acqf.posterior, limited, asked))
     assert joint.record["swaps"] > 0
     assert int(torch.bincount(group[joint.rows]).max()) <= 2
     assert float(torch.pdist(joint.X).min()) >= 0.2
-    without = Aim(8, 0.1)
-    free = improve_choice(acqf, ENCODER, library, without, choose(acqf.posterior, ENCODER, library, without))
+    free = improve_batch(acqf, unlimited, choose_certified(acqf.posterior, unlimited, asked))
     assert free.record["acquisition_value"] >= joint.record["acquisition_value"]

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from beebo_scale.proposal.library import exclusion as module
 from beebo_scale.proposal.library.exclusion import RowSet, Rules, repeats, row_hashes
-from beebo_scale.proposal.library.named_rows import read_listed, rows_of
+from beebo_scale.proposal.library.named_rows import encoded_rows, read_named
 from beebo_scale.screening import Encoder, read_table
 from beebo_scale.screening.library import open_library
 from tests.helpers import LAWS, uniform
@@ -65,32 +65,36 @@ def frame():
 @pytest.mark.parametrize("suffix", ["csv", "parquet"])
 @pytest.mark.parametrize("columns", [["id"], ["x0", "x1", "x2"], ["id", "x0", "x1", "x2"], ["x1", "x0", "x2"]])
 def test_rows_by_id_or_by_features(tmp_path, suffix, columns):
-    library = open_library(frame(), KINDS, "id", (), 7)
+    library = open_library(frame(), KINDS, "id", (), chunk_rows=7)
     path = tmp_path / f"running.{suffix}"
     some = frame().iloc[[12, 3, 19]][columns]
     some.to_parquet(path, index=False) if suffix == "parquet" else some.to_csv(path, index=False)
-    listed = read_listed(path, ENCODER, "id")
+    listed = read_named(path, ENCODER, "id")
     assert listed.ids == (("c12", "c3", "c19") if "id" in columns else ())
     assert len(listed.X) == (0 if columns == ["id"] else 3)
-    torch.testing.assert_close(rows_of(listed, ENCODER, library), uniform(20, 3)[[12, 3, 19]], rtol=0, atol=1e-15)
+    torch.testing.assert_close(encoded_rows(listed, ENCODER, library), uniform(20, 3)[[12, 3, 19]], rtol=0, atol=1e-15)
 
 
 def test_an_id_that_is_a_feature(tmp_path):
     rows = pd.DataFrame({"variant": ["ACGT", "TTTT", "GGGG"], "y": [1.0, 2.0, 3.0]})
-    encoder = Encoder.from_table(read_table(rows, "y", {"variant": "dna"}))
-    listed = read_listed(rows[["variant"]].iloc[:2], encoder, "variant")
+    encoder = Encoder.from_table(read_table(rows, "y", features={"variant": "dna"}))
+    listed = read_named(rows[["variant"]].iloc[:2], encoder, "variant")
     assert listed.ids == ("ACGT", "TTTT")
-    assert torch.equal(rows_of(listed, encoder, None), encoder.encode(read_table(rows, "y", {"variant": "dna"}))[:2])
+    assert torch.equal(
+        encoded_rows(listed, encoder, None), encoder.encode(read_table(rows, "y", features={"variant": "dna"}))[:2]
+    )
 
 
 def test_lists_that_cannot_be_used(tmp_path):
-    library = open_library(frame(), KINDS, "id", (), 7)
+    library = open_library(frame(), KINDS, "id", (), chunk_rows=7)
     path = save(tmp_path, "id\nc3\nc99\nc5\nd1\n", "running.csv")
-    listed = read_listed(path, ENCODER, "id")
-    refuse(lambda: rows_of(listed, ENCODER, library), f"{path}: table has no id 'c99' (in rows 2, 4); correct the ids")
-    refuse(lambda: rows_of(listed, ENCODER, None), f"{path} has ids only, and no library with an id column")
-    refuse(lambda: read_listed(path, ENCODER), "has no column 'x0'; give all feature columns ('x0', 'x1', 'x2')")
-    refuse(lambda: read_listed(path, ENCODER, "name"), "give the id column 'name', or all feature columns")
-    refuse(lambda: read_listed(save(tmp_path, "id,n\nc3,1\n,2\n"), ENCODER, "id"), "column 'id' is empty in row 2;")
-    refuse(lambda: read_listed(save(tmp_path, "x0,x1,x2\n1,,3\n"), ENCODER, "id"), "column 'x1' is empty in row 1;")
-    assert len(rows_of(read_listed(save(tmp_path, "id\n", "none.csv"), ENCODER, "id"), ENCODER, library)) == 0
+    listed = read_named(path, ENCODER, "id")
+    refuse(
+        lambda: encoded_rows(listed, ENCODER, library), f"{path}: table has no id 'c99' (in rows 2, 4); correct the ids"
+    )
+    refuse(lambda: encoded_rows(listed, ENCODER, None), f"{path} has ids only, and no library with an id column")
+    refuse(lambda: read_named(path, ENCODER), "has no column 'x0'; give all feature columns ('x0', 'x1', 'x2')")
+    refuse(lambda: read_named(path, ENCODER, "name"), "give the id column 'name', or all feature columns")
+    refuse(lambda: read_named(save(tmp_path, "id,n\nc3,1\n,2\n"), ENCODER, "id"), "column 'id' is empty in row 2;")
+    refuse(lambda: read_named(save(tmp_path, "x0,x1,x2\n1,,3\n"), ENCODER, "id"), "column 'x1' is empty in row 1;")
+    assert len(encoded_rows(read_named(save(tmp_path, "id\n", "none.csv"), ENCODER, "id"), ENCODER, library)) == 0

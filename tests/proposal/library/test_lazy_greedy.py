@@ -6,7 +6,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from beebo_scale import Posterior, information_gain
+from beebo_scale import KernelPosterior, information_gain
 from beebo_scale.kernels.screen import exchange_kernel
 from beebo_scale.linalg.roots import CholeskyRoot
 from beebo_scale.proposal.library import lazy_greedy as pool
@@ -45,7 +45,7 @@ def exchange_posterior(n=15, sites=3, sigma2=0.03, seed=0):
     L = torch.linalg.cholesky(k(Z, Z) + sigma2 * torch.eye(n, dtype=torch.float64))
     weights = torch.cholesky_solve(y[:, None], L)[:, 0]
     noise = ConstantNoise(torch.tensor(sigma2, dtype=torch.float64))
-    posterior = Posterior(kernel.requires_grad_(False), constant_mean(0.0), Z, weights, CholeskyRoot(L), noise)
+    posterior = KernelPosterior(kernel.requires_grad_(False), constant_mean(0.0), Z, weights, CholeskyRoot(L), noise)
 
     def moments(X):
         return k(X, Z) @ weights, k(X, X) - k(X, Z) @ torch.cholesky_solve(k(Z, X), L)

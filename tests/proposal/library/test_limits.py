@@ -4,8 +4,9 @@ import math
 import pytest
 import torch
 
-from beebo_scale.proposal.library.limits import Limits, Room, distance, exchangeable, label_columns
+from beebo_scale.proposal.library.limits import LimitState, distance, exchangeable, label_columns
 from beebo_scale.screening import CategoricalColumn, ContinuousColumn, Encoder, SequenceColumn
+from beebo_scale.specs import Limits
 from tests.helpers import uniform
 from tests.screening.test_table import refuse
 
@@ -62,7 +63,7 @@ def test_room_and_exchanges_are_what_the_limits_say(limits):
         )
         return not near and not full
 
-    room, batch = Room(limits, encoder), []
+    room, batch = LimitState(limits, encoder), []
     shut = torch.zeros(30, dtype=torch.bool)
     for row in range(30):
         if not room.shut(X, groups)[row]:

@@ -26,7 +26,7 @@ def check(frame, expected):
 def test_odd_files_are_read_rightly(tmp_path, name):
     odd = ODD[name]
     source = made(odd, tmp_path)
-    table = read_table(source, "y", odd.features)
+    table = read_table(source, "y", features=odd.features)
     check(table.frame, odd.expected)
     np.testing.assert_array_equal(table.y, odd.y)
 
@@ -44,7 +44,7 @@ def test_broken_files_are_refused_by_name_of_the_place(tmp_path, name):
     source = made(broken, tmp_path)
     words = (str(tmp_path / broken.file), *broken.words)
 
-    refuse(lambda: read_table(source, "y", broken.features), *words)
+    refuse(lambda: read_table(source, "y", features=broken.features), *words)
     if not broken.in_target:
         refuse(lambda: read_library_of(source, broken), *words)
 

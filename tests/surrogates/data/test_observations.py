@@ -227,6 +227,6 @@ def test_the_noise_of_a_few_inputs_measured_often_is_not_missed():
     X = torch.cat([X, again])
     y = torch.sin(6 * X[:, 0]) + 0.01 * normal(len(X))
     y[120:] += 0.3 * normal(300, seed=1)
-    table = bs.read_table(pd.DataFrame({"x": X[:, 0].numpy(), "y": y.numpy()}), "y", {"x": "continuous"})
+    table = bs.read_table(pd.DataFrame({"x": X[:, 0].numpy(), "y": y.numpy()}), "y", features={"x": "continuous"})
     few, whole = (bs.fit(table, fit_rows=rows).summary()["noise_std"] for rows in (40, 1000))
     assert few == pytest.approx(whole, rel=0.25)

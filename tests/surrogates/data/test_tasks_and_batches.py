@@ -67,7 +67,7 @@ def same(labels):
 def by_plate():
     frame = holes(screen()[0])
     frame["y"] = frame["y"].fillna(1.0)
-    return frame, bs.fit(bs.read_table(frame, "y", ["a", "b"], batch="plate"), "exact")
+    return frame, bs.fit(bs.read_table(frame, "y", features=["a", "b"], batch="plate"), "exact")
 
 
 def test_posterior_of_f_without_its_plate_in_numpy(by_plate):
@@ -96,7 +96,7 @@ def test_plates_are_told_from_features():
     centered = frame.assign(y=frame["y"] - frame.groupby("plate")["y"].transform("mean"))
     error = {}
     for name, rows, batch in (("term", frame, "plate"), ("none", frame, None), ("centered", centered, None)):
-        surrogate = bs.fit(bs.read_table(rows, "y", ["a", "b"], batch=batch), "exact")
+        surrogate = bs.fit(bs.read_table(rows, "y", features=["a", "b"], batch=batch), "exact")
         mean = surrogate.predict(library)[0]
         error[name] = np.std(mean - truth(grid))  # a constant belongs to the plates
         if batch:
@@ -107,7 +107,7 @@ def test_plates_are_told_from_features():
 
 
 def test_no_effect_where_there_is_none():
-    surrogate = bs.fit(bs.read_table(screen(100, 10, size=0.0)[0], "y", ["a", "b"], batch="plate"), "exact")
+    surrogate = bs.fit(bs.read_table(screen(100, 10, size=0.0)[0], "y", features=["a", "b"], batch="plate"), "exact")
     assert batch_variance(surrogate.gp) < 0.01
     assert not surrogate.report.warning
 
@@ -115,7 +115,7 @@ def test_no_effect_where_there_is_none():
 @pytest.mark.slow
 def test_known_variances_go_with_plates():
     frame = screen()[0].assign(var=lambda d: 0.01 + 0.01 * d["a"])
-    surrogate = bs.fit(bs.read_table(frame, "y", ["a", "b"], noise_variance="var", batch="plate"))
+    surrogate = bs.fit(bs.read_table(frame, "y", features=["a", "b"], noise_variance="var", batch="plate"))
     assert surrogate.posterior().noise(points()).shape == (7,)
     assert len(bs.propose(surrogate, 3, bounds=[(0, 1), (0, 1)]).frame) == 3
 
@@ -126,7 +126,7 @@ def test_known_variances_go_with_plates():
 @pytest.fixture(scope="module")
 def of_two():
     frame = holes(screen()[0])
-    return frame, bs.fit(bs.read_table(frame, WEIGHTS, ["a", "b"], batch="plate"), "exact", transform="none")
+    return frame, bs.fit(bs.read_table(frame, WEIGHTS, features=["a", "b"], batch="plate"), "exact", transform="none")
 
 
 def test_posterior_of_the_weighted_sum_in_numpy(of_two):
@@ -200,17 +200,19 @@ def test_choice_and_file(of, request, tmp_path):
     box = bs.propose(surrogate, 4, bounds=[(0, 1), (0, 1)], search=bs.BoxSearch(restarts=1, steps=10)).frame
     assert box["gain"].sum() >= batch["gain"].sum() - 1e-3
     target = WEIGHTS if of == "of_two" else "y"
-    table = bs.read_table(frame.iloc[:40], target, ["a", "b"], batch="plate")  # other plates: a warm start nonetheless
+    table = bs.read_table(
+        frame.iloc[:40], target, features=["a", "b"], batch="plate"
+    )  # other plates: a warm start nonetheless
     warm = bs.fit(table, "exact", warm_start=surrogate, transform="none", maxiter=0)
     assert warm.gp.sigma2.tolist() == surrogate.gp.sigma2.tolist()
     with pytest.raises(bs.InputError, match=r"fitted on .* with batches, but table was read with one target without"):
-        bs.fit(bs.read_table(frame.dropna(), "y", ["a", "b"]), warm_start=surrogate)
+        bs.fit(bs.read_table(frame.dropna(), "y", features=["a", "b"]), warm_start=surrogate)
 
 
 def test_molecules_have_their_own_columns():
     pytest.importorskip("rdkit")
     frame = pd.DataFrame({"m": ["C", "CC", "CCO", "CCN", "CCCC", "CO"], "plate": list("ababab"), "y": range(6)})
-    surrogate = bs.fit(bs.read_table(frame, "y", {"m": "smiles"}, batch="plate"), maxiter=5)
+    surrogate = bs.fit(bs.read_table(frame, "y", features={"m": "smiles"}, batch="plate"), maxiter=5)
     assert len(bs.propose(surrogate, 1, library=pd.DataFrame({"m": ["CCCO", "CCCCC"]})).frame) == 1
 
 
@@ -233,9 +235,9 @@ def test_refused(given, match):
 
 def test_held_out_rows_choose_for_one_target():
     with pytest.raises(bs.InputError, match="the transform of one target"):
-        bs.fit(bs.read_table(screen()[0], WEIGHTS, ["a", "b"]), transform="held-out")
+        bs.fit(bs.read_table(screen()[0], WEIGHTS, features=["a", "b"]), transform="held-out")
 
 
 def test_batches_that_nobody_wrote_down():
     with pytest.raises(bs.InputError, match=r"'plate' \(batch\) is empty"):
-        bs.read_table(screen(8)[0].assign(plate=None), "y", ["a"], batch="plate")
+        bs.read_table(screen(8)[0].assign(plate=None), "y", features=["a"], batch="plate")

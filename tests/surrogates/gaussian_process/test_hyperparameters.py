@@ -158,7 +158,7 @@ def test_sites_that_do_not_matter_take_the_other_start_within_their_limits():
 
 def test_a_surrogate_says_it():
     x = np.linspace(0.0, 1.0, 40)
-    table = bs.read_table(pd.DataFrame({"x": x, "y": np.sin(6 * x)}), "y", {"x": "continuous"})
+    table = bs.read_table(pd.DataFrame({"x": x, "y": np.sin(6 * x)}), "y", features={"x": "continuous"})
     summary = bs.fit(table).summary()
     assert summary["fit"]["limits"] == ["noise at the lower limit 0.0001"]
     assert "noise at the lower limit" in summary["warning"]
@@ -173,7 +173,7 @@ def test_many_rows_tell_how_rough_the_function_is(rough, nu, monkeypatch, tmp_pa
     K = (1 + r + (0 if rough else r.square() / 3)) * torch.exp(-r) + 1e-8 * torch.eye(240, dtype=torch.float64)
     y = torch.linalg.cholesky(K) @ normal(240, seed=3) + 0.01 * normal(240, seed=4)
     monkeypatch.setattr(search, "COARSE", 120)
-    table = bs.read_table(pd.DataFrame({"x": X[:, 0].numpy(), "y": y.numpy()}), "y", {"x": "continuous"})
+    table = bs.read_table(pd.DataFrame({"x": X[:, 0].numpy(), "y": y.numpy()}), "y", features={"x": "continuous"})
     surrogate = bs.fit(table)
     assert surrogate.gp.kernel.nu == surrogate.posterior().kernel.nu == nu
     surrogate.save(tmp_path / "model.ckpt")

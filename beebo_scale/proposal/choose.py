@@ -1,0 +1,216 @@
+"""`choose`: the batch that a surrogate makes of a prepared choice."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import asdict, dataclass, is_dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ..acquisition import BatchedEnergyEntropy
+from ..energy import Energy, MeanEnergy, PointEnergy, SoftmaxEnergy, TargetEnergy, worth
+from ..errors import InputError
+from ..posterior import Posterior
+from ..screening import Batch
+from ..screening.invalid import Fault
+from ..specs import Choice, plain
+from .box.blocks import ranked
+from .box.multistart import optimize_box
+from .box.repeats import replace_repeats
+from .box.units import BoxUnits
+from .jobs.chunks import Crew
+from .library.certified import choose_certified
+from .library.encoded import EncodedLibrary
+from .library.exchanges import improve_batch
+from .prepare import Prepared
+from .provenance import versions
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from ..surrogates import Surrogate
+
+MOST_JOINTLY = 1000  # rows of a batch with an energy that has no gain for each row
+NAMED = {"mean": MeanEnergy, "softmax": SoftmaxEnergy}
+
+
+@dataclass(frozen=True, eq=False)
+class _Found:
+    """A batch: its rows as the user writes them (frame, X encoded), their gains, and what to record."""
+
+    frame: pd.DataFrame
+    X: Tensor
+    gain: Tensor
+    configuration: dict[str, Any]
+    record: dict[str, Any]
+    invalid: tuple[Fault, ...] = ()
+
+
+def choose(
+    prepared: Prepared, surrogate: Surrogate, crew: Crew | None = None, device: torch.device | str = "cpu"
+) -> Batch:
+    """Choose the next q experiments by BEEBO, a(X) = q E[summary] + T' sqrt(A) I(X).
+
+    Args:
+        prepared: from `prepare`, with the surrogate's features.
+        surrogate: from `fit` or `load_surrogate`.
+        crew: workers that share the work, and the ledger of what they have finished; all get the same batch.
+        device: where to compute.
+
+    Returns:
+        A `Batch`; its `gain` is the rise of a(X) with each row, in standard deviations of the (transformed) target.
+
+    Raises:
+        InputError: an energy that the choice cannot have, or fewer candidates than q.
+    """
+    start, choice = time.monotonic(), prepared.choice
+    energy = energy_of(choice, surrogate)
+    chooser = _Chooser(surrogate, prepared, energy, crew or Crew(), torch.device(device))
+    found = chooser.found()
+    summary = surrogate.summary()
+    run = {
+        "configuration": _configuration(choice) | {"energy": _described(energy)} | found.configuration,
+        "temperature": choice.temperature,
+        "seed": choice.seed,
+        **found.record,
+        "information_gain_error": summary["information_gain_error"],
+        "surrogate": summary,
+        "inputs": dict(prepared.inputs),
+        "versions": versions(),
+        "timings": {"propose_seconds": round(time.monotonic() - start, 3)},
+    }
+    return Batch(_completed(found, surrogate), run, found.invalid)
+
+
+def energy_of(choice: Choice, surrogate: Surrogate) -> Energy:
+    """The energy that is after large (or small) targets, or after one value, given in the target's own units.
+
+    Raises:
+        InputError: a value that the transformed target cannot have, or an energy with a direction of its own.
+    """
+    energy: Energy = NAMED[choice.energy]() if isinstance(choice.energy, str) else choice.energy
+    if isinstance(energy, PointEnergy) and choice.minimize:
+        raise InputError(f"{type(energy).__name__} says itself what is good; leave minimize as it is")
+    if choice.hit is None:
+        return energy
+    if surrogate.design.tasks:
+        raise InputError("a value to hit goes with one target; leave hit out, or name one target")
+    value = surrogate.scale.standardise(torch.tensor(choice.hit, dtype=torch.float64))
+    if not bool(torch.isfinite(value)):
+        transform = surrogate.scale.transform
+        raise InputError(f"hit = {choice.hit:g} is no value that a target with transform {transform} can have")
+    return TargetEnergy(float(value))
+
+
+def _configuration(choice: Choice) -> dict[str, Any]:
+    """Settings of a choice that are plain types; files are told by their hashes, the box by its own record."""
+    taken = {"library", "bounds", "integer", "constraints", "shared", "pending", "exclude", "energy"}
+    limits_and_search = {"at_most", "min_distance", "restarts", "steps", "search_start"}
+    return {name: value for name, value in plain(choice).items() if name not in taken | limits_and_search}
+
+
+def _described(energy: Energy) -> dict[str, Any]:
+    """An energy as plain types: its name and what it was given."""
+    given: dict[str, Any] = asdict(energy) if is_dataclass(energy) and not isinstance(energy, type) else {}
+    return {"name": type(energy).__name__, **given}
+
+
+def _completed(found: _Found, surrogate: Surrogate) -> pd.DataFrame:
+    """The batch's rows with rank, prediction and gain."""
+    mean, std = surrogate.predict_encoded(found.X)
+    frame = found.frame
+    frame.insert(0, "rank", np.arange(1, len(frame) + 1))
+    frame["mean"], frame["std"], frame["gain"] = mean.numpy(), std.numpy(), found.gain.numpy()
+    for name, (mean, std) in surrogate.predict_targets(found.X).items():
+        frame[f"mean of {name}"], frame[f"std of {name}"] = mean.numpy(), std.numpy()
+    return frame
+
+
+@dataclass(frozen=True, eq=False)
+class _Chooser:
+    """Who chooses what, from whatever it is."""
+
+    surrogate: Surrogate
+    prepared: Prepared
+    energy: Energy
+    crew: Crew
+    device: torch.device
+
+    def found(self) -> _Found:
+        """From the library or the box."""
+        if self.prepared.library is not None:
+            return self._from_library(self.prepared.library)
+        assert self.prepared.box is not None
+        return self._from_box(self.prepared.box)
+
+    @cached_property
+    def posterior(self) -> Posterior:
+        """What the choice is made by: its mean is what a point is worth."""
+        return worth(self.surrogate.posterior(), self.energy).to(self.device)
+
+    @property
+    def joint(self) -> Energy:
+        """The energy over that mean."""
+        return MeanEnergy() if isinstance(self.energy, PointEnergy) else self.energy
+
+    @cached_property
+    def acquisition(self) -> BatchedEnergyEntropy:
+        """The function a(X), given what is pending."""
+        pending, choice = self.prepared.rules.pending, self.prepared.choice
+        running = None if pending is None else pending.to(self.device)
+        return BatchedEnergyEntropy(self.posterior, choice.temperature, self.joint, running, not choice.minimize)
+
+    def _from_library(self, library: EncodedLibrary) -> _Found:
+        """A certified greedy batch, and where the energy weighs the batch jointly, what exchanges make of it."""
+        certified = choose_certified(self.posterior, library, self.prepared.choice, self.crew)
+        rows, X, gain = certified.rows, certified.X, certified.gain
+        record = {"certificate": certified.certificate, "library": certified.counts}
+        if not isinstance(self.joint, MeanEnergy):
+            if len(rows) > MOST_JOINTLY:
+                raise InputError(
+                    f"q = {len(rows)}: an energy other than the mean weighs the batch jointly, which takes up to "
+                    f"{MOST_JOINTLY} rows of a library; lower q, or take the mean energy"
+                )
+            try:
+                better = improve_batch(self.acquisition, library, certified)
+            except ValueError as error:  # of the energy, in its own words
+                raise InputError(str(error)) from error
+            rows, X, gain = better.rows, better.X, better.gain
+            record["swaps"] = better.record
+        invalid = library.library.invalid
+        if invalid:
+            record["library"] |= {"invalid": len(invalid)}
+        configuration = {"library": library.source, "limits": asdict(library.limits)}
+        return _Found(library.take(rows).frame, X, gain, configuration, record, invalid)
+
+    def _from_box(self, units: BoxUnits) -> _Found:
+        """The best batch of many starts."""
+        choice, rules = self.prepared.choice, self.prepared.rules
+        space, taken = units.space.to(self.device), rules.taken().to(self.device)
+        acqf, search = self.acquisition, choice.search
+        X, _, found = optimize_box(acqf, space, choice.q, search, choice.seed, self.crew)
+        replaced = 0
+        if not choice.allow_repeats:
+            X, replaced = replace_repeats(acqf, X, space, taken, choice.seed)
+        if choice.q <= search.block:
+            acqf = acqf.adapted(X)  # the final value and gains from a root that is exact at the batch
+        order, gain = ranked(acqf, X)
+        X = X[order]
+        value = float(acqf(X).detach()) if choice.q <= search.block else float(gain.sum())
+        X = X.cpu()
+        return _Found(
+            frame=units.frame(X),
+            X=X,
+            gain=gain,
+            configuration=units.record() | {"search": asdict(search)},
+            record={
+                "certificate": None,
+                "acquisition_value": value,
+                "replaced_repeats": replaced,
+                "box": found,
+            },
+        )

@@ -1,0 +1,123 @@
+"""`prepare`: everything about a choice that needs no surrogate, done once.
+
+The files are opened, ids resolved, rows encoded; what cannot work is refused before anything costs time. What comes of
+it is used by `choose`, so that nothing is read, resolved or encoded twice.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import torch
+from torch import Tensor
+
+from ..errors import InputError
+from ..screening import EncodedTable, Encoder, Table
+from ..screening.library import Library, open_library
+from ..specs import Choice
+from .box.units import BoxUnits, units_of
+from .library.encoded import EncodedLibrary
+from .library.exclusion import Rules
+from .library.named_rows import NamedRows, encoded_rows, read_named
+from .provenance import input_hashes
+
+ADDED = ("rank", "mean", "std", "gain")  # columns of a batch beside the id and the features
+
+
+@dataclass(frozen=True, eq=False)
+class Prepared:
+    """A choice with its rows, before a surrogate makes it.
+
+    Attributes:
+        choice: what is asked for.
+        encoder: of the features.
+        rules: what must not be proposed.
+        library: the candidates ...
+        box: ... or the box, in encoded units.
+    """
+
+    choice: Choice
+    encoder: Encoder
+    rules: Rules
+    library: EncodedLibrary | None = None
+    box: BoxUnits | None = None
+
+    @cached_property
+    def inputs(self) -> dict[str, str]:
+        """File that the choice names -> hash of its content."""
+        return input_hashes(*self.choice.files.values())
+
+    def check(self) -> Prepared:
+        """Look at every row of a library before a fit costs time.
+
+        Raises:
+            InputError: a row is not usable, or fewer rows than q can be proposed.
+        """
+        if self.library is not None:
+            self.library.check(self.choice.q)
+        return self
+
+
+def prepare(
+    choice: Choice, encoder: Encoder, measured: Tensor, id: str | None = None, drop_invalid: bool = False
+) -> Prepared:
+    """Open, resolve and encode what a choice names.
+
+    Args:
+        choice: what is asked for.
+        encoder: of the features.
+        measured: n x d, the measured inputs encoded.
+        id: column of the library that names its rows.
+        drop_invalid: leave out rows of the library that cannot be read, instead of refusing it.
+
+    Raises:
+        InputError: a library, a box or named experiments that cannot be used, or that do not go with the features.
+    """
+    choice.check_source()
+    check_names(encoder, id)
+    if choice.bounds is not None:
+        box = units_of(encoder, choice.bounds)
+        pending = None if choice.pending is None else read_named(choice.pending, encoder)
+        return Prepared(choice, encoder, _rules(choice, encoder, measured, pending, None), box=box)
+    if isinstance(choice.library, (Table, Library)):  # read already, with the ids that it has
+        id = choice.library.id
+    pending = None if choice.pending is None else read_named(choice.pending, encoder, id)
+    library = open_library(
+        choice.library,
+        encoder.kinds,
+        id,
+        list(choice.limits.at_most),
+        lengths=encoder.lengths if drop_invalid else None,
+        sought=() if pending is None else pending.sought,
+    )
+    check_names(encoder, library.id, *library.labels)
+    rules = _rules(choice, encoder, measured, pending, library)
+    return Prepared(choice, encoder, rules, EncodedLibrary(library, encoder, rules, choice.limits))
+
+
+def prepare_measured(choice: Choice, measured: EncodedTable, id: str | None, drop_invalid: bool = False) -> Prepared:
+    """`prepare` before the fit: every row of a library is looked at, too."""
+    return prepare(choice, measured.encoder, measured.X, id, drop_invalid).check()
+
+
+def _rules(
+    choice: Choice, encoder: Encoder, measured: Tensor, pending: NamedRows | None, library: Library | None
+) -> Rules:
+    """What must not be proposed."""
+    id = None if library is None else library.id
+    excluded = [read_named(rows, encoder, id) for rows in choice.exclusions]
+    return Rules(
+        measured=measured,
+        pending=None if pending is None else encoded_rows(pending, encoder, library),
+        excluded=torch.cat([rows.X for rows in excluded]) if excluded else None,
+        excluded_ids=frozenset(name for rows in excluded for name in rows.ids),
+        allow_repeats=choice.allow_repeats,
+    )
+
+
+def check_names(encoder: Encoder, *others: str | None) -> None:
+    """Refuse features, and other columns of a batch, that have the name of one that a batch adds."""
+    taken = [name for name in ADDED if name in others or name in encoder.kinds]
+    if taken:
+        raise InputError(f"column {taken[0]!r} has the name of a column that a batch adds; rename it in all files")

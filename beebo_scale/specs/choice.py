@@ -1,0 +1,242 @@
+"""`Choice`: what a batch is chosen from, and how."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from numbers import Integral
+from typing import Any, Literal, get_args
+
+from ..errors import InputError
+from ..temperature import check_temperature
+from .setting import Reader, number, one_of, part, refuse, setting, text, whole_number
+from .texts import parse_bounds, parse_counts, parse_names, parse_texts
+
+Bounds = Mapping[str, Any] | Sequence[Sequence[float]]
+Start = Literal["greedy", "sobol", "mixed"]
+STARTS: tuple[Start, ...] = get_args(Start)
+ENERGIES = ("mean", "softmax")
+NAMES = Reader("a list", parse_names, several=True, types=(list,))
+TEXTS = Reader("a list", parse_texts, several=True, types=(list,))
+COUNTS = Reader("a mapping", parse_counts, several=True, types=(dict,))
+BOUNDS = Reader("a mapping", parse_bounds, several=True, types=(dict,))
+
+
+@dataclass(frozen=True)
+class Box:
+    """What a batch may be, in the features' own units."""
+
+    bounds: Bounds = setting(
+        None,
+        "a box instead of a library: COLUMN:LOW:HIGH, COLUMN:VALUE to fix a column, COLUMN:A|B|C for the levels to "
+        "choose from (without it all that were measured); in Python column -> (low, high), a value or a list of "
+        "labels, or one pair for each column, in order; all in the features' own units",
+        BOUNDS,
+        metavar="COLUMN:LOW:HIGH",
+    )
+    integer: Sequence[str] = setting((), "columns of the box that take whole numbers only", NAMES, metavar="COLUMN")
+    constraints: Sequence[str] = setting(
+        (),
+        "linear inequalities within one experiment of a box, such as 'acid + 2*base <= 80'",
+        TEXTS,
+        metavar="TEXT",
+        also=("--constraint",),
+    )
+    shared: Sequence[str] = setting(
+        (),
+        "columns of the box that are the same in the whole batch, as one plate has one temperature",
+        NAMES,
+        metavar="COLUMN",
+    )
+
+    def __post_init__(self) -> None:
+        if self.bounds is None:
+            name = next((name for name in ("integer", "constraints", "shared") if getattr(self, name)), "bounds")
+            raise InputError(f"--{name} goes with --bounds only")
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What a batch from a library must keep to."""
+
+    at_most: Mapping[str, int] = setting(
+        {}, "no more rows of the library than COUNT with the same value of COLUMN", COUNTS, metavar="COLUMN:COUNT"
+    )
+    min_distance: float | None = setting(
+        None,
+        "least distance between proposed rows of the library: the square root of |x - x'|^2 over the continuous "
+        "columns, each scaled by its measured range, plus s^2, s the share of the categorical columns and sequence "
+        "letters in which the rows differ",
+        number,
+    )
+
+    def __post_init__(self) -> None:
+        for column, k in self.at_most.items():
+            if isinstance(k, bool) or not isinstance(k, Integral) or k < 1:
+                raise InputError(f"at most {k!r} rows with the same {column!r}: give a whole number, 1 or more")
+        if self.min_distance is not None and not (math.isfinite(self.min_distance) and self.min_distance > 0):
+            raise InputError(f"min_distance = {self.min_distance}: give a finite number above 0, or None")
+
+    def __bool__(self) -> bool:
+        return bool(self.at_most) or self.min_distance is not None
+
+    def guarantee(self) -> str:
+        """What is known about the greedy batch, in plain words."""
+        if self.min_distance is not None:
+            worst = "no worst-case factor is known under a minimum distance"
+        elif len(self.at_most) == 1:
+            worst = "at least 1/2 of the best batch's value if no gain is negative (at most k of each group)"
+        elif self.at_most:
+            worst = f"at least 1/{1 + len(self.at_most)} of the best batch's value if no gain is negative"
+        else:
+            worst = "at least 1 - 1/e = 63 % of the best batch's value if no gain is negative"
+        limited = " under the limits" if self else ""
+        return f"certified means: the same batch as greedy choice{limited} over all eligible rows; {worst}"
+
+
+@dataclass(frozen=True)
+class BoxSearch:
+    """How hard to search a box.
+
+    Attributes:
+        learning_rate: first step of Adam, as a part of the box; it falls to zero on a cosine.
+        refresh: steps after which an approximate posterior is made exact at the batches as they are then.
+        polish: iterations of L-BFGS-B; as many more steps of Adam where it cannot serve, as there are
+            inequalities or the posterior is approximate.
+        chunk: restarts that one worker moves side by side; workers share out the chunks.
+        block: most points that move together; a larger batch is put together from blocks.
+        block_steps: steps of Adam for a block.
+        sweeps: how often each block is moved again, given all the others.
+    """
+
+    restarts: int = setting(4, "batches that are moved in a box, each from a start of its own")
+    steps: int = setting(50, "steps of Adam that they move; none where L-BFGS-B can do all")
+    learning_rate: float = 0.05
+    start: Start = setting(
+        "greedy",
+        "where they start: greedy (a greedy batch over many points), sobol (points spread over the box, as in the "
+        "paper) or mixed (some of these, and the best points measured with a small change: up to half in many inputs); "
+        "a batch with T' = 0 always starts greedily",
+        one_of(STARTS),
+        name="search_start",
+    )
+    refresh: int = 50
+    polish: int = 200
+    chunk: int = 1
+    block: int = 128
+    block_steps: int = 60
+    sweeps: int = 1
+
+    def __post_init__(self) -> None:
+        least = {"restarts": 1, "refresh": 1, "chunk": 1, "block": 1, "steps": 0, "polish": 0, "block_steps": 0}
+        for name, few in {**least, "sweeps": 0}.items():
+            if not getattr(self, name) >= few:
+                raise InputError(f"{name} = {getattr(self, name)}: give {few} or more")
+        if not 0.0 < self.learning_rate < math.inf:
+            raise InputError(f"learning_rate = {self.learning_rate}: give a number above zero")
+        refuse({"start": STARTS}, self)
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What a batch is chosen from, and how; a(X) = q E[summary] + T' sqrt(A) I(X) is to become large.
+
+    In Python a library is also a DataFrame or a table of `read_library`, `pending` and `exclude` are DataFrames or
+    (`exclude`) a tuple of several, `energy` is one of the module `energy`, and bounds are a `Box` where it has more.
+
+    Raises:
+        InputError: an unusable number, a setting that does not go with another, or both a library and bounds.
+    """
+
+    q: int = setting(96, "experiments in the batch", whole_number, also=("-q",))
+    library: Any = setting(None, "candidates to choose from: CSV, Excel or Parquet, or a folder of Parquet files", text)
+    bounds: Any = part(Box, optional=True)
+    temperature: float = setting(0.5, "T': 0 exploits, 0.5 balances, 2 explores", number)
+    minimize: bool = setting(False, "small targets are good")
+    hit: float | None = setting(
+        None, "a value that the target should come close to, in its own units, instead of a large or small one", number
+    )
+    energy: Any = setting("mean", "of a batch; softmax values the best of it more", one_of(ENERGIES))
+    allow_repeats: bool = setting(False, "also propose inputs that were measured already, and one input twice")
+    pending: Any = setting(
+        None,
+        "experiments that are running: a file with the ids of the library or the feature columns; they count in the "
+        "information and are not proposed again",
+        text,
+    )
+    exclude: Any = setting(None, "candidates that must not be proposed: a file with their ids or feature columns", text)
+    limits: Limits = part(Limits)
+    search: BoxSearch = part(BoxSearch)
+    seed: int = setting(0, "the same seed and input give the same surrogate and batch")
+
+    def __post_init__(self) -> None:
+        self._default_parts()
+        check_temperature(self.temperature)
+        if isinstance(self.q, bool) or not isinstance(self.q, Integral):
+            raise InputError(f"q = {self.q!r} is not a whole number")
+        if self.q < 1:
+            raise InputError(f"q = {self.q}: a batch has at least one point; give 1 or more")
+        if not 0 <= self.seed < 2**63:
+            raise InputError(f"seed = {self.seed}: give a whole number from 0 to 2^63 - 1")
+        if isinstance(self.energy, str):
+            refuse({"energy": ENERGIES}, self)
+        if self.hit is not None and (self.minimize or self.energy != "mean"):
+            other = "minimize" if self.minimize else "energy"
+            raise InputError(f"{other} and hit exclude each other; give one of the two")
+        if self.library is not None and self.bounds is not None:
+            raise self._one_source()
+        if self.limits and self.bounds is not None:
+            name = "at-most" if self.limits.at_most else "min-distance"
+            raise InputError(f"--{name} goes with --library only")
+
+    def _default_parts(self) -> None:
+        """What was left out or given as None; a plain box of bounds becomes a `Box`."""
+        defaults: dict[str, Any] = {"limits": Limits(), "search": BoxSearch(), "energy": "mean"}
+        for name, default in defaults.items():
+            if getattr(self, name) is None:
+                object.__setattr__(self, name, default)
+        if self.bounds is not None and not isinstance(self.bounds, Box):
+            object.__setattr__(self, "bounds", Box(self.bounds))
+
+    def check_source(self) -> None:
+        """Refuse a choice from nothing.
+
+        Raises:
+            InputError: neither a library nor bounds.
+        """
+        if self.library is None and self.bounds is None:
+            raise self._one_source()
+
+    def _one_source(self) -> InputError:
+        return InputError(
+            "give either a library or bounds to choose from, not both (--library FILE or --bounds COLUMN:LOW:HIGH ...)"
+        )
+
+    @property
+    def sign(self) -> float:
+        """-1 where small targets are good."""
+        return -1.0 if self.minimize else 1.0
+
+    @property
+    def exclusions(self) -> tuple[Any, ...]:
+        """Files and frames of what must not be proposed."""
+        return tuple(value for value in _several(self.exclude) if value is not None)
+
+    @property
+    def files(self) -> dict[str, str]:
+        """Name -> path of what is read."""
+        named = {name: _several(getattr(self, name)) for name in ("library", "pending", "exclude")}
+        return {name: str(value) for name, values in named.items() for value in values if _is_path(value)}
+
+    def but(self, **changes: Any) -> Choice:
+        """The same with some settings changed."""
+        return replace(self, **changes)
+
+
+def _several(value: Any) -> tuple[Any, ...]:
+    return value if isinstance(value, tuple) else (value,)
+
+
+def _is_path(value: Any) -> bool:
+    return isinstance(value, str) or hasattr(value, "__fspath__")

@@ -1,0 +1,121 @@
+"""Settings that are more than one word: how people write them on a command line, or in a configuration file."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from ..errors import InputError
+
+WEIGHTED = re.compile(r"^\s*(.+):\s*([-+]?[\d.]+(?:e[-+]?\d+)?)\s*$", re.IGNORECASE)
+
+
+def parse_target(text: Any) -> str | Mapping[str, float]:
+    """A column by its name, or several with their weights: 'ic50:0.7,solubility:-0.3'."""
+    if isinstance(text, Mapping):
+        return text
+    if not isinstance(text, str):
+        raise TypeError
+    parts = [WEIGHTED.match(part) for part in text.split(",")]
+    if len(parts) < 2 or not all(parts):
+        return text
+    found = [(part[1], float(part[2])) for part in parts if part is not None]
+    if len(dict(found)) < len(found):
+        raise InputError(f"target {text!r} names a column twice; name it once")
+    return dict(found)
+
+
+def parse_features(features: Any) -> Mapping[str, str | None] | list[str]:
+    """`variant:protein temp` or `variant:protein,temp` (or a mapping in a file) to column -> kind.
+
+    A bare column has the kind None, which is inferred from its cells.
+    """
+    if isinstance(features, Mapping):
+        return features
+    parsed: dict[str, str | None] = {}
+    for text in _parts(features):
+        name, _, kind = text.rpartition(":") if ":" in text else (text, "", "")
+        if not name:
+            raise InputError(f"--features {text!r}: write COLUMN:KIND, such as variant:protein")
+        if name in parsed:
+            raise InputError(f"--features names {name!r} twice; name it once")
+        parsed[name] = kind or None
+    return parsed
+
+
+def parse_bounds(bounds: Any) -> Mapping[str, Any]:
+    """`temp:20:80 ph:7 acid:HCl|HBr` (or a mapping in a file) to a range, a fixed value or levels."""
+    if isinstance(bounds, Mapping):
+        return bounds
+    parsed: dict[str, Any] = {}
+    for text in _parts(bounds):
+        name, *rest = text.split(":")
+        if not name or len(rest) not in (1, 2):
+            raise InputError(
+                f"--bounds {text!r}: write COLUMN:LOW:HIGH, such as temp:20:80, COLUMN:VALUE, or COLUMN:A|B|C"
+            )
+        if name in parsed:
+            raise InputError(f"--bounds names {name!r} twice; name it once")
+        parsed[name] = _range(text, rest) if len(rest) == 2 else _value(rest[0])
+    return parsed
+
+
+def _range(text: str, ends: list[str]) -> tuple[float, float]:
+    try:
+        return float(ends[0]), float(ends[1])
+    except ValueError:
+        raise InputError(f"--bounds {text!r}: write COLUMN:LOW:HIGH, such as temp:20:80") from None
+
+
+def _value(text: str) -> Any:
+    """A number, a label, or a list of labels."""
+    if "|" in text:
+        return text.split("|")
+    try:
+        return float(text)
+    except ValueError:
+        return text
+
+
+def parse_names(names: Any) -> tuple[str, ...]:
+    """`a b` or `a,b` to names."""
+    return tuple(_parts(names))
+
+
+def parse_texts(texts: Any) -> tuple[str, ...]:
+    """Texts as they are, a comma no end of one."""
+    if isinstance(texts, str):
+        return (texts,)
+    return tuple(texts)
+
+
+def parse_counts(counts: Any) -> Mapping[str, int]:
+    """`scaffold:3` (or a mapping in a file) to column -> count."""
+    if isinstance(counts, Mapping):
+        return counts
+    parsed = {}
+    for text in _parts(counts):
+        name, _, count = text.rpartition(":")
+        try:
+            parsed[name] = int(count)
+        except ValueError:
+            name = ""
+        if not name:
+            raise InputError(f"--at-most {text!r}: write COLUMN:COUNT, such as scaffold:3")
+    return parsed
+
+
+def parse_numbers(texts: Any) -> tuple[float, ...]:
+    """`1 0.5 0` or `1,0.5,0` to numbers."""
+    try:
+        return tuple(float(text) for text in _parts(texts if isinstance(texts, (str, list, tuple)) else [texts]))
+    except ValueError as error:
+        raise InputError(f"--temperatures {str(error).split(':')[-1].strip()} is not a number") from None
+
+
+def _parts(texts: str | Iterable[Any]) -> list[str]:
+    """The parts of 'a,b' or of ['a', 'b,c']; a tuple is taken as it is, as only programs write one."""
+    if isinstance(texts, tuple):
+        return [str(text) for text in texts]
+    return [part.strip() for text in ([texts] if isinstance(texts, str) else texts) for part in str(text).split(",")]
