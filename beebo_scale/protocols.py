@@ -23,7 +23,7 @@ class Solver(Protocol):
     """Solves with K + Sigma over the centers, for a root that leaves something of it out."""
 
     def solve(self, B: Tensor, error: Tensor) -> tuple[Tensor, Tensor]:
-        """W ~ (K + Sigma)^-1 B and (K + Sigma) W (both n x c); b' w lacks at most `error` (c) of its value."""
+        """Solve: W ~ (K + Sigma)^-1 B and (K + Sigma) W (both n x c); b' w lacks at most `error` (c) of its value."""
         ...
 
     def extend(self, Z: Tensor, sigma2: Tensor) -> Solver:

@@ -15,13 +15,14 @@ import beebo_scale
 FOLDER = Path(__file__).parents[1] / "docs" / "api"
 PAGES = {  # page -> what it is about, and the modules whose public names it holds
     "tables": ("Tables, batches, plates", ("screening", "datasets", "errors")),
+    "settings": ("Settings: columns, fitting, choice", ("specs",)),
     "surrogates": ("Surrogates", ("surrogates",)),
     "proposals": ("Choosing a batch", ("proposal",)),
     "campaigns": ("Campaigns", ("campaign",)),
     "simulations": ("Simulations", ("simulation",)),
     "acquisition": (
         "The mathematics: posterior, information, energy, acquisition",
-        ("posterior", "information", "energy", "acquisition", "bounds", "temperature"),
+        ("posterior", "kernel_posterior", "information", "energy", "acquisition", "bounds", "temperature"),
     ),
 }
 SECTION = re.compile(r"^(Args|Attributes|Returns|Raises|Yields):$")

@@ -189,6 +189,7 @@ def test_fixed_features():
         assert float(value) > float(acqf(free).max())
 
 
+@pytest.mark.slow
 def test_inequality_constraints():
     acqf = BatchedEnergyEntropy(exact_toy().posterior, 0.5)
     sum_below = (torch.tensor([0, 1]), torch.tensor([-1.0, -1.0], dtype=torch.float64), -0.8)  # x_0 + x_1 <= 0.8

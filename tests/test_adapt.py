@@ -45,6 +45,7 @@ def gain(posterior, X):
     return value.detach(), torch.autograd.grad(value.sum(), X)[0]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sigma2", [1e-1, 1e-2, 1e-4])
 def test_the_adapted_root_is_exact_where_it_was_adapted(sigma2):
     exact, love = pair(n=2000, d=6, rank=100, sigma2=sigma2, lengthscale=0.65)
@@ -62,6 +63,7 @@ def test_the_adapted_root_is_exact_where_it_was_adapted(sigma2):
     assert 0 <= gain(adapted, near)[0] / gain(exact, near)[0] - 1 < 0.03
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("by_row", [False, True])
 @pytest.mark.parametrize("batch", [(), (3,), (2, 3)])
 def test_one_root_for_all_batches(batch, by_row):
@@ -228,6 +230,7 @@ def test_an_exact_posterior_is_searched_as_before():
     assert torch.equal(often[1], never[1])
 
 
+@pytest.mark.slow
 def test_a_search_with_love_finds_what_a_search_with_the_exact_posterior_finds():
     exact, love = pair(rank=15)
     search = BoxSearch(restarts=1, steps=40, refresh=10, polish=0)

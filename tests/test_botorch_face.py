@@ -69,6 +69,7 @@ ENERGIES = [MeanEnergy(), SoftmaxEnergy()]
 # --- optimize_acqf -----------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("energy", ENERGIES, ids=["mean", "softmax"])
 @pytest.mark.parametrize("maximize", [True, False])
 def test_joint(energy, maximize):
@@ -116,6 +117,7 @@ def test_fixed_features(sequential):
     assert float(value.sum()) > best
 
 
+@pytest.mark.slow
 def test_inequality_constraints():
     acqf = BatchedEnergyEntropy(model(), 0.5)
     coefficients = torch.tensor([-5.0, -1.0], dtype=torch.float64)
@@ -128,6 +130,7 @@ def test_inequality_constraints():
         assert float(value) > float(acqf(inside).max())
 
 
+@pytest.mark.slow
 def test_a_constraint_on_the_whole_batch():
     acqf = BatchedEnergyEntropy(model(), 0.5)
     indices = torch.tensor([[0, 0], [1, 0]])  # x_0 of the first point and of the second
@@ -243,6 +246,7 @@ def distance(point):
     return math.hypot(point["a"] - 1.0, point["b"] - 2.0)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::pandas.errors.Pandas4Warning")  # Ax under pandas 3, and Ax itself
 @pytest.mark.filterwarnings("ignore:add_tracking_metric is deprecated:DeprecationWarning")
 @pytest.mark.filterwarnings("ignore:Very small noise values detected")  # gpytorch, on the exact targets given here

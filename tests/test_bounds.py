@@ -37,6 +37,7 @@ def slack(I):
     return 1e-9 * (1 + abs(I))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", POSTERIORS)
 @pytest.mark.parametrize("seed", range(5))
 def test_bounds_enclose_the_information(name, seed):
@@ -59,6 +60,7 @@ def test_bounds_are_exact_at_full_rank_and_in_one_block(name):
     close(information_gain_upper_bound(posterior, X), literal, rtol=1e-7)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", POSTERIORS)
 def test_lower_bound_grows_with_the_rank_and_gets_there(name):
     posterior, X = POSTERIORS[name], uniform(40, 2, seed=4)
@@ -92,6 +94,7 @@ def test_upper_bound_of_two_blocks_is_the_sum_over_the_halves():
     assert float(information_gain_upper_bound(posterior, X, 7)) == pytest.approx(expected, rel=1e-12)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", POSTERIORS)
 @pytest.mark.parametrize("points", [1, 2, 5])
 def test_repeats(name, points):

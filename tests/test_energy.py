@@ -79,6 +79,7 @@ def test_beta_is_by_default_one_over_the_root_of_the_amplitude():
     close(SoftmaxEnergy()(mean, C, 4.0), literal(mean, C, 0.5))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", COVARIANCES)
 @pytest.mark.parametrize("q", [3, 10, 100])
 @pytest.mark.parametrize(("sd", "allowed"), [(0.25, 2e-3), (0.5, 5e-3), (1.0, 0.06), (1.5, 0.16)])

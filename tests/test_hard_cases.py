@@ -116,6 +116,7 @@ def test_outside_the_box(make):
     assert bool((grad == 0).all())  # nothing is known there, and no NaN
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("energy", [MeanEnergy(), SoftmaxEnergy()], ids=["mean", "softmax"])
 @pytest.mark.parametrize("sigma2", [1e-12, 1e-6, 1e-2, 1e4])
 def test_five_hundred_points_in_one_spot(energy, sigma2):

@@ -79,6 +79,7 @@ def test_variance_is_never_negative():
     assert variance.max() < 1e-10
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("moment", ["mean", "variance", "covar", "features"])
 def test_gradients_against_finite_differences(toy, moment):
     X = uniform(2, 3, 2, seed=5).requires_grad_()

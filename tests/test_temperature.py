@@ -68,6 +68,7 @@ def test_one_round_only(schedule, expected):
     assert by_round(schedule, 1) == [expected]
 
 
+@pytest.mark.slow
 def test_draws_are_reproducible_and_of_their_prior():
     draws = by_round(LogNormalDraws(0.5, sigma=0.8, seed=3), 20_000)
     assert by_round(LogNormalDraws(0.5, sigma=0.8, seed=3), 10) == draws[:10]  # whatever the number of rounds
@@ -155,6 +156,7 @@ def gradients(toy, X, kappa, sigma2):
     return beebo, torch.autograd.grad(ucb.sum(), X)[0]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kappa", [0.1, 1.0, 100.0])
 def test_gradient_is_that_of_ucb_where_the_variance_is_a_quarter_of_the_amplitude(kappa):
     """The difference vanishes as sigma^2 / C does: T / 2 grad C / (C + sigma^2) against T / 2 grad C / C."""
@@ -227,6 +229,7 @@ def prior_variance(kernel, X):
         return float(kernel.double()(X.unique(dim=0)).to_dense().diagonal().mean())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", KERNELS)
 @pytest.mark.parametrize("energy", [None, SoftmaxEnergy()], ids=["mean", "softmax"])
 @pytest.mark.parametrize("c", [1e-6, 50.0])

@@ -31,7 +31,7 @@ def run_all(runs: Sequence[Run], base: str, processes: int, on_round: Callable[[
 
     Raises:
         InputError: of a run; the others are stopped and can go on later.
-        RuntimeError: runs failed, which is told when all others are finished; or a process ended without a word, such
+        RuntimeError: runs failed, which is told when all others are finished; or a process ended unexpectedly, such
             as for lack of memory.
     """
     failed: list[str] = []
@@ -57,7 +57,7 @@ def _deal(runs: Sequence[Run], base: str, processes: int, on_round: Callable[[],
         for _ in range(min(processes, len(runs))):
             here, there = context.Pipe()
             process = context.Process(target=_serve, args=(there, base, runs[0].threads), daemon=True)
-            with _deaf_children():
+            with _interrupts_blocked():
                 process.start()
             there.close()  # so that the end of the process is the end of the pipe
             started.append(process)
@@ -84,7 +84,7 @@ def _heard(pipe: Connection, on_round: Callable[[], object], failed: list[str]) 
     try:
         what, text = pipe.recv()
     except EOFError:
-        raise RuntimeError("a process of the simulation ended without a word; is the memory too small?") from None
+        raise RuntimeError("a process of the simulation ended unexpectedly; is the memory too small?") from None
     return _take(what, text, on_round, failed)
 
 
@@ -111,7 +111,7 @@ def _done(run: Run, base: str, on_round: Callable[[], object]) -> tuple[str, str
 
 
 def _serve(pipe: Connection, base: str, threads: int) -> None:
-    """Body of a process: runs come, and words about them go."""
+    """Body of a process: receives runs and sends messages about them."""
     threading.Thread(target=_end_with_parent, daemon=True).start()
     sys.stderr.isatty = lambda: False  # type: ignore[method-assign]  # the parent has the bar
     tqdm.set_lock(threading.RLock())  # its own would be a semaphore, which is left behind when the parent ends us
@@ -128,8 +128,8 @@ def _end_with_parent() -> None:
 
 
 @contextmanager
-def _deaf_children() -> Iterator[None]:
-    """Processes started in here do not hear an interrupt from the keyboard: their parent does, and ends them."""
+def _interrupts_blocked() -> Iterator[None]:
+    """Processes started in here ignore an interrupt from the keyboard: their parent gets it, and ends them."""
     if not hasattr(signal, "pthread_sigmask"):  # Windows
         yield
         return

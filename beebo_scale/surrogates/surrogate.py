@@ -94,7 +94,7 @@ class Surrogate:
 
     @property
     def batch_variance(self) -> float:
-        """A_b, squared standardised units: what a measurement in a new batch varies by beside its noise; 0 without."""
+        """Variance A_b of the shift of a batch, in squared standardised units; 0 without batches."""
         return 0.0 if self.design.batch is None else batch_variance(self.gp)
 
     @property

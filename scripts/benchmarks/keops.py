@@ -8,8 +8,8 @@ version of pykeops (`pip install --no-deps --target FOLDER pykeops==2.3 keopscor
 installed version is measured. Versions and numbers of threads are processes of their own; inside one, both ways take
 turns and the ratio is that of their medians, once by the clock and once by the time that the process got on the
 processors, which says more where others use them too. KeOps is given all rows at once, which is its best case; the
-time of its compilation is a column of its own. A case for which three turns would take longer than
-`--most` seconds is left out.
+time of its compilation is a column of its own. A case for which three turns would take longer than `--most` seconds is
+left out.
 Writes results/keops.json and .md beside this script; a run replaces the rows of its own versions, device and threads.
 """
 

@@ -111,6 +111,7 @@ def test_rounds_go_on_where_the_last_one_ended(tmp_path):
     assert (status.initial, status.others) == (14, 0)
 
 
+@pytest.mark.slow
 def test_the_fit_is_warm_and_says_when_it_is_not(tmp_path):
     campaign = create(tmp_path)
     campaign.suggest()
@@ -124,6 +125,7 @@ def test_the_fit_is_warm_and_says_when_it_is_not(tmp_path):
     assert campaign.suggest().notes == ()
 
 
+@pytest.mark.slow
 def test_the_same_campaign_gives_the_same_bytes(tmp_path):
     ends = []
     for name in ("one", "two"):
@@ -161,6 +163,7 @@ def test_status_knows_the_best(tmp_path, goal):
     assert best["status"] == "initial"
 
 
+@pytest.mark.slow
 def test_a_value_to_hit_in_a_box(tmp_path):
     x = np.linspace(0, 10, 12)
     box = {"library": None, "id": None, "bounds": {"x": (0, 10)}, "features": {"x": "continuous"}}
@@ -175,6 +178,7 @@ def test_a_value_to_hit_in_a_box(tmp_path):
     assert suggestion.batch.run["configuration"]["energy"]["name"] == "TargetEnergy"
 
 
+@pytest.mark.slow
 def test_batches_of_a_box_start_where_the_settings_say(tmp_path):
     x = np.linspace(0, 10, 12)
     box = {"library": None, "id": None, "bounds": {"x": (0, 10)}, "features": {"x": "continuous"}}
@@ -217,6 +221,7 @@ def test_a_record_that_is_killed_between_its_writes(tmp_path, monkeypatch, count
     assert not [name for name in names(campaign.folder.path) if name.startswith(".")]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("count", [1, 2, 3, 4])
 def test_a_suggestion_that_is_killed_between_its_writes(tmp_path, monkeypatch, count):
     """Model, run file, batch, pending: the batch makes the round."""
@@ -255,6 +260,7 @@ def test_a_folder_that_is_in_use(tmp_path, monkeypatch):
     assert campaign.record(rows.assign(y=1.0)).measured == 6
 
 
+@pytest.mark.process
 def test_two_processes_record_at_once(tmp_path):
     campaign = create(tmp_path)
     rows = proposed(campaign)
@@ -279,6 +285,7 @@ def test_two_processes_record_at_once(tmp_path):
     assert sorted(campaign.table().y[14:]) == sorted(float(name[1:]) for name in rows["name"])
 
 
+@pytest.mark.process
 def test_a_waiting_process_goes_on_when_the_other_ends(tmp_path):
     campaign = create(tmp_path)
     code = (

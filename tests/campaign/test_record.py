@@ -43,6 +43,7 @@ def test_results_leave_pending_and_enter_measured_once(campaign):
     assert snapshot(campaign.folder.path) == before
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "columns", [["name", "y"], ["variant", "y"], ["name", "variant", "y"], ["y", "variant", "rank"]]
 )
@@ -186,6 +187,7 @@ def two_rounds(tmp_path_factory):
     return campaign.state(), rows
 
 
+@pytest.mark.slow
 @settings(max_examples=20, deadline=None, derandomize=True)
 @given(st.data())
 def test_any_order_and_pieces_of_results_give_the_same_state(two_rounds, data):
@@ -206,6 +208,7 @@ def test_any_order_and_pieces_of_results_give_the_same_state(two_rounds, data):
     pd.testing.assert_frame_equal(state.measured, straight.measured)
 
 
+@pytest.mark.slow
 @settings(max_examples=20, deadline=None, derandomize=True)
 @given(st.data())
 def test_whatever_is_recorded_no_result_is_lost_or_counted_twice(two_rounds, data):
@@ -268,6 +271,7 @@ BROKEN = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", BROKEN)
 def test_broken_results_change_nothing(campaign, case):
     change, match = BROKEN[case]

@@ -132,6 +132,7 @@ def test_status_says_what_is_out_by_target(campaign):
     assert status.best["name"] == rows["name"][2]
 
 
+@pytest.mark.slow
 def test_a_round_learns_from_half_measured_rows(tmp_path):
     campaign = create(tmp_path, batch="plate", temperatures=(0.5,))
     first = campaign.suggest()
@@ -197,6 +198,7 @@ def file_of(rows, facts, failed, narrow):
     return frame.drop(columns=empty) if narrow and not failed else frame
 
 
+@pytest.mark.slow
 @hypothesis_settings(max_examples=12, deadline=None, derandomize=True)
 @given(st.data())
 def test_any_order_and_any_split_gives_the_same_books(two_rounds, data):
@@ -219,6 +221,7 @@ def test_any_order_and_any_split_gives_the_same_books(two_rounds, data):
     assert sum((state.measured[name] != "").sum() for name in ("a", "b")) == 14 + 9 + len(facts)
 
 
+@pytest.mark.slow
 @hypothesis_settings(max_examples=8, deadline=None, derandomize=True)
 @given(st.data())
 def test_with_replicates_no_value_is_lost_or_counted_twice(two_rounds, data):

@@ -107,6 +107,7 @@ MEASURED = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", MEASURED)
 def test_measured_file(folder, capsys, name):
     content, options, words = MEASURED[name]
@@ -187,6 +188,7 @@ OPTIONS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", OPTIONS)
 def test_options(folder, capsys, name):
     options, words = OPTIONS[name]

@@ -35,6 +35,7 @@ def campaign(capsys, *arguments, code=0):
     return out.splitlines()
 
 
+@pytest.mark.slow
 def test_two_rounds(folder, capsys):
     plan = ["--temperatures", "2", "0.5", "--schedule=geometric", "--rounds=3", "--seed=5"]
     said = campaign(capsys, "init", "c", *INIT, *plan)
@@ -80,6 +81,7 @@ def test_two_rounds(folder, capsys):
     assert (run["seed"], run["temperature"], run["campaign"]["pending"]) == (6, 1.0, 2)
 
 
+@pytest.mark.slow
 def test_a_box_with_a_configuration_file(folder, capsys):
     rng = np.random.default_rng(0)
     frame = pd.DataFrame({"temp": rng.uniform(20, 80, 15), "acid": ["HCl", "HBr", "HF"] * 5})
@@ -100,6 +102,7 @@ def test_a_box_with_a_configuration_file(folder, capsys):
     assert campaign(capsys, "record", "c", "--results=results.csv")[0] == "results.csv: 3 results entered"
 
 
+@pytest.mark.slow
 def test_results_of_another_kind(folder, capsys):
     made = create(folder)
     rows = proposed(made, 3)
@@ -114,6 +117,7 @@ def test_results_of_another_kind(folder, capsys):
     assert campaign(capsys, "record", "c", "--results=r.csv", "--extra")[0] == "r.csv: 1 that nobody proposed"
 
 
+@pytest.mark.slow
 def test_two_targets(folder, capsys):
     screen = pd.read_csv("screen.csv")
     screen.assign(z=np.where(np.arange(14) % 2, 9 - screen["y"], np.nan)).to_csv("screen.csv", index=False)
@@ -195,6 +199,7 @@ def test_temperatures_are_written_out(folder, capsys, plan, written):
     assert f"temperatures: {written}" in (folder / "c" / "campaign.yaml").read_text().splitlines()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", BROKEN)
 def test_bad_input_is_one_line(folder, capsys, case):
     create(folder)

@@ -41,6 +41,7 @@ def test_plates(capsys):
     assert "plate" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_two_targets_and_propose():
     frame, run = suggest("--target=y:0.7,z:-0.3", "--batch=plate", "--save-model=model.ckpt")
     assert list(frame) == ["rank", "a", "b", "mean", "std", "gain", "mean of y", "std of y", "mean of z", "std of z"]
@@ -50,6 +51,7 @@ def test_two_targets_and_propose():
     pd.testing.assert_frame_equal(pd.read_csv("again.csv"), frame)
 
 
+@pytest.mark.slow
 def test_robust(monkeypatch):
     monkeypatch.setattr(importlib.import_module("beebo_scale.surrogates.fit"), "STEPS", 40)
     _, run = suggest("--target=y", "--robust")
@@ -57,6 +59,7 @@ def test_robust(monkeypatch):
     assert run["surrogate"]["likelihood"] == "student-t"
 
 
+@pytest.mark.slow
 def test_campaign_with_plates():
     files = ["--measured=screen.csv", "--target=y", "--features=a,b", "--library=library.csv", "-q", "4"]
     assert main(["campaign", "init", "c", *files, "--batch=plate"]) == 0

@@ -33,6 +33,7 @@ def run(capsys, *arguments):
     return out.splitlines()
 
 
+@pytest.mark.slow
 def test_suggest_and_propose(folder, capsys):
     inputs = ["--measured=m_bad.csv", "--library=l_bad.parquet"]
     assert main(["suggest", *COMMON, *inputs, "--out=x.csv"]) == 2
@@ -59,6 +60,7 @@ def test_suggest_and_propose(folder, capsys):
     assert (folder / "again.csv").read_bytes() == batch
 
 
+@pytest.mark.slow
 def test_campaign(folder, capsys):
     inputs = ["--measured=m_bad.csv", "--library=l_bad.parquet"]
     said = run(capsys, "campaign", "init", "c", *COMMON, *inputs, "--drop-invalid")
@@ -74,6 +76,7 @@ def test_campaign(folder, capsys):
     assert first[0] == first[1]
 
 
+@pytest.mark.slow
 def test_fit(folder, capsys):
     lines = ["model: {kind: exact}", "trainer: {max_epochs: 1, accelerator: cpu, enable_progress_bar: false}"]
     data = "data: {file: m_bad.csv, target: y, features: {variant: protein}, validation: 0.2, test: 0.2}"

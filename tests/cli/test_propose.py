@@ -89,6 +89,7 @@ def test_a_run_folder_alone(folder):
     ]
 
 
+@pytest.mark.slow
 def test_rules_of_a_box(folder):
     frame = propose(
         *BOX, "--integer=b", "--constraint", "2*a + 0.1*b <= 1.5", "b >= 3", "--shared=acid", out="rules.csv"
@@ -163,6 +164,7 @@ BAD = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", BAD)
 def test_bad_input(folder, capsys, name):
     arguments, words = BAD[name]

@@ -108,6 +108,7 @@ def test_batch_and_run_file_of_a_library(folder, capsys):
     assert sorted(os.listdir()) == ["box.csv", "library.csv", "next.csv", "next.run.json", "screen.csv"]
 
 
+@pytest.mark.slow
 def test_batch_and_run_file_of_a_box():
     frame = suggest(*BOX)
     assert list(frame) == ["rank", "temp", "ph", "mean", "std", "gain"]
@@ -124,6 +125,7 @@ def test_batch_and_run_file_of_a_box():
     assert run["surrogate"]["features"] == {"temp": "continuous", "ph": "continuous"}  # all columns but the target
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("arguments", [LIBRARY, BOX])
 def test_the_same_seed_gives_the_same_bytes(arguments):
     suggest(*arguments, "--seed=3", out="one.csv")
@@ -131,6 +133,7 @@ def test_the_same_seed_gives_the_same_bytes(arguments):
     assert Path("one.csv").read_bytes() == Path("two.csv").read_bytes()
 
 
+@pytest.mark.slow
 def test_all_kinds_of_output_hold_the_same(folder):
     plain = suggest(*LIBRARY)
     pd.testing.assert_frame_equal(suggest(*LIBRARY, out="packed.csv.gz"), plain)
@@ -146,6 +149,7 @@ def test_an_older_batch_is_replaced():
 # --- options ---------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_id_column_of_the_library():
     screen = pd.read_csv("screen.csv")
     screen.assign(name=[f"m{i}" for i in range(20)]).to_csv("screen.csv", index=False)
@@ -157,6 +161,7 @@ def test_id_column_of_the_library():
         pd.testing.assert_frame_equal(suggest(*LIBRARY, "--id=name"), frame)
 
 
+@pytest.mark.slow
 def test_results_far_from_all_others_are_noted(capsys):
     screen = pd.read_csv("box.csv")
     screen.loc[3, "y"] = np.nan
@@ -173,6 +178,7 @@ def test_results_far_from_all_others_are_noted(capsys):
     assert "of box.csv: look at them\n" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_measured_rows_come_again_only_if_allowed():
     best = "".join(pd.read_csv("screen.csv").nlargest(1, "y")["variant"])
     exploit = [*LIBRARY, "--temperature=0"]
@@ -248,6 +254,7 @@ def test_warm_start_of_another_screen_is_refused(capsys):
     assert not Path("box_next.csv").exists()
 
 
+@pytest.mark.slow
 def test_configuration_file_and_options_over_it():
     Path("suggest.yaml").write_text(
         "measured: screen.csv\ntarget: y\nfeatures: {variant: protein}\nlibrary: library.csv\nq: 5\nminimize: true\n"
@@ -280,6 +287,7 @@ def run(command, arguments):
     return subprocess.run([*command, "suggest", *arguments], capture_output=True, text=True, timeout=300, check=False)
 
 
+@pytest.mark.process
 def test_script(folder):
     script = Path(sys.executable).with_name("beebo-scale")
     result = run([script], [*LIBRARY, "--out=next.csv"])
@@ -288,6 +296,7 @@ def test_script(folder):
     assert len(pd.read_csv("next.csv")) == 5
 
 
+@pytest.mark.process
 def test_module_refuses_in_one_line(folder):
     before = sorted(os.listdir())
     result = run([sys.executable, "-m", "beebo_scale"], [*LIBRARY, "--out=next.csv", "--q=17"])
@@ -298,6 +307,7 @@ def test_module_refuses_in_one_line(folder):
     assert sorted(os.listdir()) == before
 
 
+@pytest.mark.process
 def test_interrupt(folder):
     rng = np.random.default_rng(0)
     pd.DataFrame(rng.uniform(size=(1500, 6)), columns=list("abcdef")).assign(y=rng.uniform(size=1500)).to_csv(

@@ -40,6 +40,7 @@ def epochs():
     return sorted(logs["epoch"].unique())
 
 
+@pytest.mark.slow
 def test_fit_writes_a_run_that_the_other_commands_read(fitted, capsys):
     surrogate = bs.load_surrogate("runs/a/best.ckpt")
     assert surrogate.encoder.kinds == KINDS
@@ -50,6 +51,7 @@ def test_fit_writes_a_run_that_the_other_commands_read(fitted, capsys):
     assert main(["report", "--run", "runs/a", "--out", "page.html"]) == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("out", ["pred.csv", "pred.parquet"])
 def test_predict_needs_the_checkpoint_and_a_file_alone(fitted, out):
     rows = pd.DataFrame({"name": [f"m{i}" for i in range(2500)], "c": "b", "z": 0.5, "x": np.linspace(0, 12, 2500)})
@@ -76,6 +78,7 @@ def test_predict_needs_the_checkpoint_and_a_file_alone(fitted, out):
     assert not [name for name in os.listdir() if "part" in name]
 
 
+@pytest.mark.slow
 def test_the_same_command_goes_on_and_then_does_nothing(fitted):
     assert main(["fit", "--config", "c.yaml", "--ckpt_path", "last", "--trainer.max_epochs", "5"]) == 0
     assert epochs() == [0, 1, 2, 3, 4]
@@ -85,11 +88,13 @@ def test_the_same_command_goes_on_and_then_does_nothing(fitted):
     assert torch.load("runs/a/last.ckpt", weights_only=True)["global_step"] == before["global_step"]
 
 
+@pytest.mark.slow
 def test_ckpt_path_last_starts_where_nothing_is_there():
     assert main(["fit", "--config", "c.yaml", "--ckpt_path", "last", "--trainer.max_epochs", "1"]) == 0
     assert epochs() == [0]
 
 
+@pytest.mark.slow
 def test_the_same_seed_gives_the_same_surrogate_and_options_override(folder):
     for name, seed in (("one", 0), ("two", 0), ("three", 1)):
         options = ["--trainer.default_root_dir", name, "--seed_everything", str(seed), "--trainer.max_epochs", "1"]
@@ -100,12 +105,14 @@ def test_the_same_seed_gives_the_same_surrogate_and_options_override(folder):
     assert not torch.equal(one.data.y, three.data.y)  # another split
 
 
+@pytest.mark.slow
 def test_early_stopping_stops():
     options = ["--early_stopping.patience", "1", "--early_stopping.min_delta", "10", "--trainer.max_epochs", "9"]
     assert main(["fit", "--config", "c.yaml", *options]) == 0
     assert epochs() == [0, 1]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["exact", "love", "sgpr", "svgp", "svgp_ddp"])
 def test_the_example_configurations_fit(name):
     options = ["--data.file", "s.csv", "--data.target", "y", "--data.id", "id", "--data.batch_size", "64"]
@@ -151,6 +158,7 @@ REFUSED = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", REFUSED)
 def test_bad_input_is_one_line(case, folder, capsys):
     command, options, words = REFUSED[case]
@@ -176,6 +184,7 @@ def test_what_all_processes_meet_is_said_by_the_first(name, monkeypatch, capsys)
         assert len(capsys.readouterr().err.splitlines()) == lines
 
 
+@pytest.mark.process
 def test_other_commands_do_not_wait_for_lightning():
     code = (
         "import sys; from beebo_scale.cli.main import build_parser; build_parser(); print('lightning' in sys.modules)"
@@ -183,6 +192,7 @@ def test_other_commands_do_not_wait_for_lightning():
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout.strip() == "False"
 
 
+@pytest.mark.process
 def test_the_slurm_script_is_a_script():
     script = ROOT / "scripts" / "slurm_fit.sbatch"
     subprocess.run(["bash", "-n", str(script)], check=True)

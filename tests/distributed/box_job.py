@@ -1,17 +1,14 @@
-"""Run by torchrun: search a box by all workers and write what each finds."""
+"""Search a box by all workers."""
 
 import hashlib
-import sys
 
 import torch
-import torch.distributed as dist
 
 from beebo_scale import BatchedEnergyEntropy, BoxSearch
 from beebo_scale.proposal.box.multistart import optimize_box
 from beebo_scale.proposal.box.repeats import replace_repeats
 from beebo_scale.proposal.box.space import Space
 from beebo_scale.proposal.jobs.chunks import Crew
-from beebo_scale.workers import Workers
 from tests.helpers import exact_toy
 
 BOUNDS = torch.tensor([[0.0, 0.0, 0.0], [1.0, 1.0, 4.0]], dtype=torch.float64)
@@ -31,15 +28,3 @@ def found(crew: Crew) -> dict[str, str]:
         X, _ = replace_repeats(acqf, X, space, BOUNDS[:0])
         digests[name] = hashlib.sha256(X.numpy().tobytes() + repr((value, record)).encode()).hexdigest()
     return digests
-
-
-def main(folder: str) -> None:
-    torch.set_num_threads(1)
-    dist.init_process_group("gloo")
-    workers = Workers.current()
-    torch.save(found(Crew(workers)), f"{folder}/{workers.size}-{workers.rank}.pt")
-    dist.destroy_process_group()
-
-
-if __name__ == "__main__":
-    main(sys.argv[1])

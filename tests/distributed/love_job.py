@@ -1,10 +1,8 @@
-"""Run by torchrun: build LOVE posteriors by all workers and write what they find, one file for each worker."""
+"""Build LOVE posteriors by all workers."""
 
-import sys
 from dataclasses import asdict
 
 import torch
-import torch.distributed as dist
 
 from beebo_scale.kernels.stationary import StationaryKernel
 from beebo_scale.linalg.kernel_matrix import KernelMatrix
@@ -33,15 +31,3 @@ def build(workers: Workers) -> dict:
         "plain product": KernelMatrix(kernel, Z, block=(64, 100)) @ V,
         "adapted": posterior.adapt(X).covar(X)[:5, :5],
     }
-
-
-def main(folder: str) -> None:
-    torch.set_num_threads(1)
-    dist.init_process_group("gloo")
-    workers = Workers.current()
-    torch.save(build(workers), f"{folder}/{workers.size}-{workers.rank}.pt")
-    dist.destroy_process_group()
-
-
-if __name__ == "__main__":
-    main(sys.argv[1])

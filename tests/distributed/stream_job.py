@@ -1,9 +1,4 @@
-"""Run by torchrun: choose a batch from a library by all workers and write what they find, one file for each worker."""
-
-import sys
-
-import torch
-import torch.distributed as dist
+"""Choose a batch from a library by all workers."""
 
 from beebo_scale.proposal.jobs.chunks import Crew
 from beebo_scale.proposal.library import certified as stream
@@ -23,15 +18,3 @@ def build(workers: Workers, library: str) -> dict:
     assert choice.certificate["passes"] > 1
     names = ("rows", "gain", "X", "runners_up", "certificate", "counts")
     return {name: getattr(choice, name) for name in names} | {"table": ids(opened, choice)}
-
-
-def main(folder: str) -> None:
-    torch.set_num_threads(1)
-    dist.init_process_group("gloo")
-    workers = Workers.current()
-    torch.save(build(workers, f"{folder}/library.csv"), f"{folder}/{workers.size}-{workers.rank}.pt")
-    dist.destroy_process_group()
-
-
-if __name__ == "__main__":
-    main(sys.argv[1])

@@ -1,33 +1,19 @@
 """Fit and predict by torchrun with two processes, against one process."""
 
-import os
-import subprocess
-import sys
-from pathlib import Path
-
 import pandas as pd
 import pytest
 import torch
 
 from beebo_scale.cli.main import main
+from tests.distributed.torchrun import torchrun
 from tests.training.runs import screen
 
-ROOT = Path(__file__).parents[2]
+pytestmark = pytest.mark.process
 CONFIG = """
 data: {file: %s, target: y, features: {x: continuous, z: continuous, c: categorical}, batch_size: 64, validation: 0.15}
 model: {kind: svgp, inducing_points: 40, start_iterations: 10}
 trainer: {max_epochs: 4, accelerator: cpu, enable_progress_bar: false}
 """
-
-
-def torchrun(folder):
-    """What two processes say on standard error."""
-    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
-    command += ["-m", "tests.distributed.fit_worker", str(folder)]
-    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=300)
-    assert done.returncode == 0, done.stderr
-    return done.stderr
 
 
 def curves(folder):
@@ -39,7 +25,7 @@ def folder(tmp_path_factory):
     folder = tmp_path_factory.mktemp("jobs")
     (folder / "c.yaml").write_text(CONFIG % screen(folder / "s.csv", 203))  # 30 validation rows, odd test rows
     assert main(["fit", "--config", f"{folder}/c.yaml", "--trainer.default_root_dir", f"{folder}/one"]) == 0
-    (folder / "said").write_text(torchrun(folder))
+    (folder / "said").write_text(torchrun("fit_worker", 2, folder))
     return folder
 
 

@@ -1,5 +1,6 @@
 """Proposal jobs: the same bytes for any number of workers, whatever happened to them on the way."""
 
+import contextlib
 import hashlib
 import json
 import os
@@ -13,7 +14,9 @@ import pandas as pd
 import pytest
 
 import beebo_scale as bs
+from beebo_scale.cli.main import main
 
+pytestmark = pytest.mark.process
 BOX = ["--bounds", "a:0:1", "b:0:1", "--q", "6", "--restarts", "5", "--steps", "12"]
 LIBRARY = ["--library", "library.parquet", "--id", "name", "--q", "12"]
 
@@ -39,12 +42,23 @@ def command(workers, run, what):
     return [*start, "-m", "beebo_scale", "propose", "--surrogate", "model.ckpt", "--run-dir", run, *what]
 
 
+def alone(folder, run, what):
+    """The same by one worker, in this process."""
+    with contextlib.chdir(folder):
+        assert main(command(1, run, what)[3:]) == 0
+    return digest(folder, run)
+
+
 def propose(folder, workers, run, what):
     environment = os.environ | {"OMP_NUM_THREADS": "1"}
     job = subprocess.run(
         command(workers, run, what), cwd=folder, env=environment, capture_output=True, text=True, timeout=300
     )
     assert job.returncode == 0, job.stderr
+    return digest(folder, run)
+
+
+def digest(folder, run):
     return hashlib.sha256((folder / run / "batch.csv").read_bytes()).hexdigest()
 
 
@@ -72,15 +86,15 @@ def wait_for_chunks(folder, run, count):
 
 @pytest.mark.parametrize(("name", "what", "workers"), [("box", BOX, 3), ("library", LIBRARY, 2)])
 def test_any_number_of_workers(model, name, what, workers):
-    assert propose(model, workers, f"{name}-many", what) == propose(model, 1, f"{name}-one", what)
+    assert propose(model, workers, f"{name}-many", what) == alone(model, f"{name}-one", what)
     run = json.loads((model / f"{name}-many" / "batch.run.json").read_text())
     assert run["job"] == {"workers": workers, "threads": 1, "device": "cpu"}
 
 
-def test_killed_stopped_and_continued_by_others(model):
+def test_killed_stopped_and_continued_by_others(model, capsys):
     """SIGKILL in the middle, SIGTERM in the middle, then two workers to the end; nobody with other options."""
     what = [*BOX[:-1], "300"]
-    expected = propose(model, 1, "whole", what)
+    expected = alone(model, "whole", what)
     killed = start(model, 1, "broken", what)
     wait_for_chunks(model, "broken", 1)
     os.killpg(killed.pid, signal.SIGKILL)
@@ -99,11 +113,10 @@ def test_killed_stopped_and_continued_by_others(model):
     assert 2 <= kept < 5
     assert propose(model, 2, "broken", what) == expected
 
-    other = subprocess.run(
-        command(1, "broken", [*what, "--temperature", "2"]), cwd=model, capture_output=True, text=True, timeout=240
-    )
-    assert other.returncode == 2
-    assert other.stderr == (
+    capsys.readouterr()
+    with contextlib.chdir(model):
+        assert main(command(1, "broken", [*what, "--temperature", "2"])[3:]) == 2
+    assert capsys.readouterr().err == (
         "beebo-scale: broken was started with temperature = 0.5, now it is 2.0; give another run folder, or go on with "
         "what it was started with\n"
     )

@@ -84,6 +84,7 @@ def test_gradients_are_those_of_the_formula(nu, outputscale):
     close(ours[0], through_gpytorch[0], rtol=1e-10, atol=1e-11)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("nu", NU)
 @pytest.mark.parametrize(
     "shapes", [((4, 3), (5, 3)), ((2, 4, 3), (5, 3)), ((4, 3), (2, 5, 3)), ((2, 1, 4, 3), (3, 5, 3))]

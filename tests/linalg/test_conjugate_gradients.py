@@ -181,6 +181,7 @@ def test_conjugate_gradients_end_after_one_step_for_one_eigenvalue():
     close(X, B / 2)
 
 
+@pytest.mark.slow
 def test_a_block_takes_fewer_products_than_its_columns_alone():
     solver, _ = system(n=500, sigma2=1e-4, rank=1)
     B = normal(500, 40)

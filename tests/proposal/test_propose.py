@@ -191,6 +191,7 @@ def test_a_request_is_checked_when_made():
 # --- a box with conditions -------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_plate_of_whole_numbers_labels_and_one_temperature():
     u = np.random.default_rng(0).uniform(size=(40, 3))
     frame = pd.DataFrame({"acid": 50 * u[:, 0], "cycles": (10 * u[:, 1]).round(), "temp": 20 + 60 * u[:, 2]})

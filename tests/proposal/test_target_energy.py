@@ -35,6 +35,7 @@ def full_greedy(posterior, X, q, T, value, running):
     return rows, gains
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("temperature", [0.0, 0.05, 0.5])
 @pytest.mark.parametrize("pending", [0, 5])
 def test_a_library_gives_the_greedy_batch_certified(surrogate, temperature, pending):
@@ -53,6 +54,7 @@ def test_a_library_gives_the_greedy_batch_certified(surrogate, temperature, pend
     assert batch.run["configuration"]["energy"] == {"name": "TargetEnergy", "value": value}
 
 
+@pytest.mark.slow
 def test_a_box_comes_close_to_the_value_without_repeats(surrogate):
     value = float(surrogate.scale.standardise(torch.tensor(0.8)))
     box = {"a": (0, 1), "b": (0, 1)}

@@ -54,6 +54,7 @@ class Tags(HTMLParser):
         self.text.append(data)
 
 
+@pytest.mark.slow
 def test_the_page_needs_nothing_else_and_shows_everything(folder):
     path = write_report(str(folder))
     assert path == folder / "report.html"
@@ -90,6 +91,7 @@ def test_relevance_is_by_input(folder):
     assert found["v[2]"] > 3 * found["v[1]"]
 
 
+@pytest.mark.slow
 def test_curves_go_on_over_relaunches(folder, tmp_path):
     logs = shutil.copytree(folder / "logs", tmp_path / "logs")
     shutil.copy(folder / "last.ckpt", tmp_path)
@@ -109,6 +111,7 @@ def test_what_is_no_run_is_refused(tmp_path):
         write_report(str(tmp_path / "nowhere"))
 
 
+@pytest.mark.process
 @pytest.mark.skipif(not BROWSERS, reason="needs a Chromium")
 def test_a_browser_shows_it(folder, tmp_path):
     page, shot = write_report(str(folder)), tmp_path / "shot.png"

@@ -55,6 +55,7 @@ def test_invalid_measured_rows_are_left_out_and_listed(tmp_path, name):
     assert [(f.column, f.cell) for f in table.invalid[1:4]] == [("variant", "AXC"), ("a", "hot"), ("a", "")]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["l.csv", "l.parquet", "l.xlsx", "folder", "frame", "table"])
 @pytest.mark.parametrize("chunk_rows", [7, 1000])
 def test_a_library_is_as_if_it_never_had_the_invalid_rows(tmp_path, name, chunk_rows):

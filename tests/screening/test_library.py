@@ -53,6 +53,7 @@ def small_blocks(monkeypatch):
     monkeypatch.setattr(delimited, "BLOCK", 500)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("chunk_rows", [7, 40, 1000])
 def test_every_source_gives_the_same_rows(tmp_path, small_blocks, chunk_rows):
     expected = read_library(frame(), KINDS, id="id").frame
@@ -73,6 +74,7 @@ def test_every_source_gives_the_same_rows(tmp_path, small_blocks, chunk_rows):
         pd.testing.assert_frame_equal(taken.frame, together.iloc[rows].reset_index(drop=True))
 
 
+@pytest.mark.slow
 def test_some_chunks_only(tmp_path, small_blocks):
     for source in sources(tmp_path):
         library = open_library(source, KINDS, "id", (), chunk_rows=9)

@@ -185,6 +185,7 @@ def test_library_keeps_only_id_and_features(tmp_path):
     assert len(read_library(mixed_frame().head(1), {"temp": "continuous"})) == 1
 
 
+@pytest.mark.process
 def test_importing_the_package_is_light():
     heavy = "[name for name in ('pandas', 'pyarrow') if name in sys.modules]"
     code = f"import sys, beebo_scale.screening, beebo_scale.datasets; print({heavy})"

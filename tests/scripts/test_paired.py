@@ -25,6 +25,7 @@ def test_fishers_combination():
     assert math.isnan(fisher([math.nan]))
 
 
+@pytest.mark.slow
 def test_under_the_null_p_is_uniform_alone_and_combined():
     rng = np.random.default_rng(0)
     draws = [

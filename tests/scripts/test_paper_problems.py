@@ -10,6 +10,7 @@ TABLES, published = problems.TABLES, problems.published
 OPTIMA = {"shekel": 10.5363, "hartmann": 3.32237, "embeddedhartmann": 3.32237, "cosine": 0.8}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("problem", "dim"), TABLES)
 def test_every_line_of_the_tables_is_a_world(problem, dim):
     world = published(problem, dim)

@@ -16,6 +16,7 @@ def script():
     return module
 
 
+@pytest.mark.slow
 def test_a_tiny_one_and_after_a_kill(script, tmp_path, capsys):
     main = script("reproduce_paper").main
     words = ["--smoke", "--work", str(tmp_path), "--methods", "default", "mean-beebo", "random"]

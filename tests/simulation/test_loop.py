@@ -36,6 +36,7 @@ def bytes_of(run, folder):
     return [path.read_bytes() for path in sorted(run.folder(folder).glob("round-*.csv"))]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", LANDSCAPE_STRATEGIES)
 def test_no_row_is_measured_twice_and_the_same_seed_gives_the_same_bytes(tmp_path, name):
     run = run_of(name)
@@ -57,6 +58,7 @@ def test_a_whole_landscape_can_be_measured(tmp_path):
     assert sorted(np.concatenate(read_run(run, tmp_path)[0])) == list(range(64))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [*FUNCTION_STRATEGIES, *MORE_FUNCTION_STRATEGIES])
 def test_points_of_a_function_stay_in_the_cube(tmp_path, name):
     run = run_of(name, functions.TestFunction("levy", 2, noise=0.1), plan=Plan(q=3, rounds=1, start=6))
@@ -91,6 +93,7 @@ class Interrupted(Greedy):
         return super().choose(state, model)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["greedy", "mean-beebo"])
 def test_a_run_goes_on_to_the_same_bytes(tmp_path, name):
     """Killed between two rounds, and after a model was kept but before its round was written."""
@@ -114,6 +117,7 @@ def test_a_run_goes_on_to_the_same_bytes(tmp_path, name):
     assert not list(run.folder(tmp_path / "cut").glob(".*"))
 
 
+@pytest.mark.slow
 def test_a_run_stopped_inside_a_round_goes_on(tmp_path):
     world, fitting = protein_landscape(), Fitting(iterations=10)
     broken, sound = (Run(world, cls(fitting), "greedy", 0, PLAN) for cls in (Interrupted, Greedy))

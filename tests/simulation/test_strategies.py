@@ -61,6 +61,7 @@ def test_greedy_and_ucb_take_the_best_scores(strategy, width, minimize):
     assert len(set(chosen)) == state.q
 
 
+@pytest.mark.slow
 def test_to_minimise_is_to_maximise_the_negative():
     frame = protein_frame()
     frame["y"] += np.random.default_rng(0).normal(size=64) / 50
@@ -107,6 +108,7 @@ def test_each_sample_picks_its_best_that_is_left():
     assert winners(samples).tolist() == [2, 0, 1]
 
 
+@pytest.mark.slow
 def test_thompson_follows_the_probability_of_being_best():
     """One sample a batch: how often a row is chosen is how often it is the best of the joint posterior."""
     world = mixed_landscape()
@@ -203,6 +205,7 @@ def test_a_posterior_as_a_botorch_model():
     close(posterior.variance.squeeze(-1), toy.covar(X).diagonal(dim1=-2, dim2=-1))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("acquisition", ["ucb", "log-ei"])
 def test_one_point_of_botorch_is_the_best_of_a_grid(acquisition):
     world = functions.TestFunction("ackley", 2)
@@ -226,6 +229,7 @@ def test_one_point_of_botorch_is_the_best_of_a_grid(acquisition):
     assert value(chosen) > 0.97 * value(grid).max() - 0.03 * value(grid).max().abs()
 
 
+@pytest.mark.slow
 def test_the_last_round_may_have_another_kappa():
     world = functions.TestFunction("ackley", 2)
     state = replace(state_of(world, count=6, q=2), round=1)
@@ -241,6 +245,7 @@ def test_the_last_round_may_have_another_kappa():
     assert kappa_of(1.0, None, state) == 1.0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("temperature", [0.0, 0.5])
 def test_without_temperature_every_energy_is_the_mean(temperature):
     state = state_of(functions.TestFunction("ackley", 2), count=6, q=4)

@@ -313,6 +313,7 @@ def variational_botorch(inputs="none", outcome="none", **options):
     return train(model, model.model, model.model.train_inputs[0], targets)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("inputs", ["none", "Normalize", "InputStandardize"])
 @pytest.mark.parametrize("outcome", OUTCOMES)
 def test_single_task_variational_gp(inputs, outcome):
@@ -324,6 +325,7 @@ def test_single_task_variational_gp(inputs, outcome):
     close(posterior.variance(BATCHES) + posterior.noise(BATCHES), noisy, 1e-6, 1e-7)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "distribution", [CholeskyVariationalDistribution, MeanFieldVariationalDistribution, DeltaVariationalDistribution]
 )
@@ -344,6 +346,7 @@ class Sparse(ApproximateGP):
         return MultivariateNormal(self.mean_module(X), self.covar_module(X))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "distribution", [CholeskyVariationalDistribution, MeanFieldVariationalDistribution, DeltaVariationalDistribution]
 )
@@ -489,6 +492,7 @@ def test_parameters_of_the_model_never_collect_gradients(name):
     assert not any(parameter.requires_grad for module in modules for parameter in module.parameters())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", MODELS)
 @pytest.mark.parametrize("copied", [copy.deepcopy, lambda p: pickle.loads(pickle.dumps(p))])
 def test_copies_are_the_same_posterior(name, copied):

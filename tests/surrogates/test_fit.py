@@ -60,6 +60,7 @@ def mixed():
 # --- predictions -----------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("priors", ["botorch", "paper"])
 @pytest.mark.parametrize("kind", KINDS)
 def test_each_kind_of_column_is_learned(kind, priors):
@@ -206,6 +207,7 @@ def test_no_iterations_keep_the_hyperparameters_of_the_warm_start(kind, mixed):
         assert torch.equal(p, q)
 
 
+@pytest.mark.slow
 def test_priors_of_a_search_bound_the_lengthscales_of_every_fit(tmp_path):
     U = np.random.default_rng(0).random((60, 4))
     y = np.cos(80 * U[:, 0]) + 0.1 * U.sum(1)  # as rough as noise: a likelihood takes it for signal along one input
@@ -282,6 +284,7 @@ def smooth(n: int) -> pd.DataFrame:
     return pd.DataFrame({"a": X[:, 0], "b": X[:, 1], "c": X[:, 2], "y": y})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["love", "sgpr", "svgp"])
 def test_approximate_kinds_predict_as_the_exact_one_and_survive_the_file(kind, tmp_path):
     frame = smooth(300)

@@ -81,6 +81,7 @@ def fitted(frame, kind, **size):
     return bs.fit(table, kind, iterations=30, fit_rows=200, approximation=size), dict.fromkeys(names, "continuous")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("case", CASES)
 def test_predictions_are_finite_and_right(case, kind):
@@ -101,6 +102,7 @@ def test_predictions_are_finite_and_right(case, kind):
     assert len(bs.propose(surrogate, 3, bs.read_library(new.head(80), features), allow_repeats=True).frame) == 3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_outliers_are_taken_for_noise(kind):
     """Nothing is left of a signal of size one beside values of 1e4; what matters is that the doubt says so."""
@@ -111,6 +113,7 @@ def test_outliers_are_taken_for_noise(kind):
     assert np.abs(np.delete(mean, [10, 60])).max() < 1e4
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["sgpr", "svgp"])
 @pytest.mark.parametrize("m", [30, 31, 500])
 def test_as_many_inducing_points_as_rows_or_more(kind, m):
@@ -162,6 +165,7 @@ def test_a_kernel_that_is_none(kind):
     assert "\n" not in str(caught.value)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_variances_are_never_negative_at_little_noise(kind):
     """Rows measured almost without noise, asked again at the very same places and next to them."""

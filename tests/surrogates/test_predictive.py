@@ -18,6 +18,7 @@ def test_gaussian_density_and_error():
     np.testing.assert_allclose(error, [1.0, -1.5])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("variance", "noise"), [(0.3, 0.01), (1e-6, 0.2), (0.1, 0.1), (2.0, 1e-4)])
 def test_student_density_and_error_against_integrals(variance, noise):
     t, normal = stats.t(DEGREES, scale=noise**0.5), stats.norm(0.0, variance**0.5)

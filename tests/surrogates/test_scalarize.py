@@ -131,6 +131,7 @@ def test_one_output_of_pairs_keeps_the_task_column():
 # --- several outputs ---------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("weights", WEIGHTS)
 @pytest.mark.parametrize("column", [0, 1, 2])
 @pytest.mark.parametrize("outcome", ["none", "stratified"])
@@ -149,6 +150,7 @@ def test_tasks_against_sums_written_out(weights, column, outcome):
     close(g.noise(BATCHES), sigma2 @ tensor(weights).square())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("weights", WEIGHTS)
 @pytest.mark.parametrize("column", [0, 1, 2])
 def test_tasks_against_botorch(weights, column):

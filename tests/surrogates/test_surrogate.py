@@ -34,6 +34,7 @@ def library():
     return bs.read_library(screen(50, seed=4)[0], KINDS)
 
 
+@pytest.mark.slow
 def test_a_saved_surrogate_is_the_same(fitted, tmp_path):
     path = tmp_path / "model.ckpt"
     fitted.save(path)

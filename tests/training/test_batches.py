@@ -17,6 +17,7 @@ def file(tmp_path_factory):
     return path
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["svgp", "exact"])
 def test_trained_surrogate_tells_plates_from_features(file, tmp_path, kind):
     fit = trainer(tmp_path, epochs=6 if kind == "svgp" else 1)

@@ -46,6 +46,7 @@ def small_disk(tmp_path):
     subprocess.run(["umount", str(place)], check=True)
 
 
+@pytest.mark.process
 def test_a_full_disk_is_one_line_and_leaves_the_old_checkpoint(small_disk):
     path, writer = small_disk / "last.ckpt", AtomicCheckpointIO()
     writer.save_checkpoint({"x": torch.ones(3)}, path)
@@ -55,6 +56,7 @@ def test_a_full_disk_is_one_line_and_leaves_the_old_checkpoint(small_disk):
     assert os.listdir(small_disk) == ["last.ckpt"]
 
 
+@pytest.mark.process
 def test_fit_on_a_full_disk_is_one_line(small_disk, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     file = screen(tmp_path / "s.csv", 4000)

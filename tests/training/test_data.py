@@ -71,6 +71,7 @@ REFUSED = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", REFUSED)
 def test_bad_settings_are_refused(case, tmp_path):
     changes, words = REFUSED[case]

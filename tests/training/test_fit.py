@@ -35,6 +35,7 @@ def part(source, name):
     return table.take(source.store.members(name).numpy())
 
 
+@pytest.mark.slow
 def test_the_checkpoint_is_the_surrogate_and_the_metrics_are_its(fitted):
     folder, source, job = fitted
     surrogate = bs.load_surrogate(folder / "last.ckpt")
@@ -54,6 +55,7 @@ def test_the_checkpoint_is_the_surrogate_and_the_metrics_are_its(fitted):
     assert expected["val_rmse"] < 0.2 < held_out.y.std()
 
 
+@pytest.mark.slow
 def test_it_is_as_good_as_fit_on_the_same_rows(fitted):
     folder, source, _ = fitted
     surrogate = bs.load_surrogate(folder / "last.ckpt")
@@ -90,6 +92,7 @@ def parameters(job):
     return {name: value.clone() for name, value in job.lightning_module.state_dict().items()}
 
 
+@pytest.mark.slow
 def test_a_resumed_run_ends_where_an_uninterrupted_one_does(tmp_path):
     file = screen(tmp_path / "s.csv")
     whole = trainer(tmp_path / "whole", 4)
@@ -116,6 +119,7 @@ def test_the_start_is_found_once(tmp_path, monkeypatch):
         trainer(tmp_path, 1).fit(module(inducing_points=20), datamodule=data(file))
 
 
+@pytest.mark.slow
 def test_known_noise_is_used_and_learned(tmp_path):
     file = screen(tmp_path / "s.csv", var=np.linspace(0.005, 0.05, 240))
     for kind in ("svgp", "exact"):
@@ -127,6 +131,7 @@ def test_known_noise_is_used_and_learned(tmp_path):
         assert float(job.logged_metrics["val_rmse"]) < 0.25
 
 
+@pytest.mark.slow
 def test_outliers_count_little_where_the_likelihood_is_robust(tmp_path):
     far = np.where(np.random.default_rng(1).random(240) < 0.08, 3.0, 0.0)
     file = screen(tmp_path / "s.csv")
@@ -214,6 +219,7 @@ def other_target(content, file):
     content[files.FILE_KEY]["target"] = "w"
 
 
+@pytest.mark.slow
 def test_a_checkpoint_that_does_not_fit_is_refused(tmp_path):
     refuse(tmp_path, "has format 4, newer than this version reads", newer)
     refuse(tmp_path, "holds no surrogate", no_surrogate, "validate")

@@ -15,6 +15,7 @@ from beebo_scale.cli.main import main
 from tests.helpers import INTERRUPTIBLE
 from tests.training.runs import screen
 
+pytestmark = pytest.mark.process
 EPOCHS = 25
 CONFIG = """
 data: {file: %s, target: y, features: {x: continuous, z: continuous, c: categorical}, batch_size: 64}

@@ -62,6 +62,7 @@ def test_the_store_is_the_table(folder):
     assert sum(len(store.members(part)) for part in (TRAIN, VALIDATION, TEST)) == len(table)
 
 
+@pytest.mark.slow
 def test_pieces_of_any_size_give_the_same_store(folder, monkeypatch):
     data = pd.concat([frame()] * 5, ignore_index=True)
     data.loc[len(data) - 1, ["x", "c"]] = [99.0, "z"]  # the range and a level come late

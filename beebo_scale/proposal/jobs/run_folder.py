@@ -67,7 +67,7 @@ def open_run(
     Args:
         folder: made if there is none; all workers see it.
         identity: plain types that decide the outcome; a folder serves one identity only.
-        workers: those of the job; worker 0 keeps the books.
+        workers: those of the job; worker 0 locks and checks the folder.
 
     Raises:
         InputError: the folder cannot be used, is in use, or holds the work of another configuration.
@@ -147,7 +147,7 @@ def _stop(number: int, frame: FrameType | None) -> None:
 
 @contextmanager
 def finishing() -> Iterator[None]:
-    """Let a write finish before a request to stop is heard."""
+    """Let a write finish before a request to stop is acted upon."""
     if signal.getsignal(signal.SIGTERM) is not _stop:  # not a job
         yield
         return

@@ -75,7 +75,7 @@ class OneMore(AcquisitionFunction):
 
     @t_batch_mode_transform(expected_q=1)
     def forward(self, X: Tensor) -> Tensor:
-        """B x 1 x d -> b."""
+        """Value of each single point: b x 1 x d -> b."""
         start, now = self.filling.start, self.filling.now
         mean, v_now, F = now.mean_variance_and_features(X)  # b x 1, b x 1, b x 1 x (r + k)
         v = (v_now + F[..., start.rank :].square().sum(-1)).clamp_min(CLAMP_LB)
@@ -85,7 +85,7 @@ class OneMore(AcquisitionFunction):
 
 
 def quality(mean: Tensor, variance: Tensor, sigma2: Tensor, maxima: Tensor) -> Tensor:
-    """Q of points with these moments, ... x 1 -> ... x 1; clamped as in botorch."""
+    """Quality term of points with these moments, ... x 1 -> ... x 1; clamped as in botorch."""
     gamma = (maxima - mean) / variance.sqrt()  # ... x m
     normal = torch.distributions.Normal(torch.zeros_like(gamma), torch.ones_like(gamma))
     h = normal.log_prob(gamma).exp() / normal.cdf(gamma).clamp_min(CLAMP_LB)

@@ -64,14 +64,14 @@ class PenalisedLogEI(AcquisitionFunction):
 
     @t_batch_mode_transform(expected_q=1)
     def forward(self, X: Tensor) -> Tensor:
-        """B x 1 x d -> b."""
+        """Value of each single point: b x 1 x d -> b."""
         distance = (X - self.X).square().sum(-1).clamp_min(LEAST_STD**2).sqrt()  # b x k
         z = (self.lipschitz * distance - self.short) / self.std
         return self.log_ei(X) + torch.special.log_ndtr(z).sum(-1)
 
 
 def largest_mean_and_slope(posterior: Posterior, bounds: Tensor, seed: int) -> tuple[float, float]:
-    """M and L: the largest posterior mean and the largest |grad mean| in a box.
+    """Bounds M and L: the largest posterior mean and the largest |grad mean| in a box.
 
     Both are the largest of many points, moved on by L-BFGS-B.
 

@@ -66,7 +66,7 @@ class RiskAverseUCB(AcquisitionFunction):
 
     @t_batch_mode_transform(expected_q=1)
     def forward(self, X: Tensor) -> Tensor:
-        """B x 1 x d -> b."""
+        """Value of each single point: b x 1 x d -> b."""
         m, variance = self.noise.log_variance.mean_and_variance(X)  # b x 1
         lcb = torch.exp(m - self.width * variance.clamp_min(1e-12).sqrt())  # a root has no slope at zero
         return self.ucb(X) - self.risk * lcb.squeeze(-1)

@@ -107,7 +107,7 @@ def _draw(kernel: Kernel, X: Tensor, Z: Tensor, draws: Tensor, tolerance: float)
 
 
 def prior_factor(kernel: Kernel, Z: Tensor, jitter: float) -> Tensor:
-    """L with L L' = K_ZZ + jitter mean(diag K_ZZ), m x m, differentiable.
+    """Factor L with L L' = K_ZZ + jitter mean(diag K_ZZ), m x m, differentiable.
 
     Raises:
         InputError: not positive definite.
@@ -163,7 +163,7 @@ def moments(gp: GaussianProcess, Z: Tensor, L: Tensor, rows: Observations) -> Mo
 
 
 class _WhitenedSums(torch.autograd.Function):
-    """P = A diag(w) A' and b = A (w r) with A = L^-1 K: m x n, m x m, n, n -> m x m, m.
+    """Sums P = A diag(w) A' and b = A (w r) with A = L^-1 K: m x n, m x m, n, n -> m x m, m.
 
     The gradient in L is that of a change of coordinates, so it needs P and b only.
     """

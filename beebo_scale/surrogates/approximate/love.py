@@ -153,7 +153,7 @@ def condition_love(
 
 
 def down_root(K: KernelMatrix, sigma2: Tensor, rank: int, seed: int = 0, sketch: torch.dtype | None = None) -> Tensor:
-    """R by randomised subspace iteration with one power step; three products of K with r columns.
+    """Root R by randomised subspace iteration with one power step; three products of K with r columns.
 
     Args:
         K: n x n.

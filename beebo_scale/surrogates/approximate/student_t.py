@@ -38,7 +38,7 @@ CHUNK = 4096  # rows of a pass whose features are held at once
 
 
 def expected_log_density(y: Tensor, mean: Tensor, variance: Tensor, s2: Tensor) -> Tensor:
-    """E log t_nu(y; f, s^2) with f ~ N(mean, variance), n each -> n."""
+    """Expectation E log t_nu(y; f, s^2) with f ~ N(mean, variance), n each -> n."""
     const = math.lgamma((DEGREES + 1) / 2) - math.lgamma(DEGREES / 2) - 0.5 * math.log(DEGREES * math.pi)
     nodes, weights = y.new_tensor(NODES), y.new_tensor(WEIGHTS)
     far = (y - mean).unsqueeze(-1) - variance.sqrt().unsqueeze(-1) * nodes  # n x nodes
@@ -67,7 +67,7 @@ class StudentSVGP(SVGP):
         return scale * value - divergence
 
     def _features(self, X: Tensor) -> Tensor:
-        """L^-1 k(Z, X), m x B."""
+        """Whitened columns L^-1 k(Z, X), m x B."""
         L = prior_factor(self.gp.kernel, self.Z, self.jitter).to(X.dtype)
         return torch.linalg.solve_triangular(L, live_gram(self.gp.kernel, self.Z.to(X.dtype), X), upper=False)
 
@@ -86,7 +86,7 @@ class StudentSVGP(SVGP):
 
     @staticmethod
     def _sites(A: Tensor, v: Tensor, dm: Tensor, dv: Tensor) -> tuple[Tensor, Tensor]:
-        """P' and b' of some rows."""
+        """The sums P' and b' of some rows."""
         p = (-2 * dv).clamp_min(0.0)
         return ((A * p) @ A.mT).double(), (A @ (p * (v.to(A) @ A) + dm)).double()
 

@@ -118,7 +118,7 @@ class SVGP(nn.Module):
         return c + b @ v - 0.5 * (G * P).sum() - divergence
 
     def moments_of_q(self) -> tuple[Tensor, Tensor, Tensor]:
-        """E v (m), S (m x m) and KL[q || N(0, 1)]."""
+        """Mean E v (m) and covariance S (m x m) of q(v), and KL[q || N(0, 1)]."""
         factor = torch.linalg.cholesky(torch.eye(len(self.b), dtype=self.b.dtype, device=self.b.device) + self.P)
         v = torch.cholesky_solve(self.b.unsqueeze(-1), factor).squeeze(-1)
         S = torch.cholesky_inverse(factor)

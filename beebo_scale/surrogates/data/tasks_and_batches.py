@@ -208,14 +208,14 @@ class SameBatch(Kernel):
 
 
 def batch_kernel(column: int) -> ScaleKernel:
-    """A_b [p = p']; A_b has an exponential prior, which is weak and prefers none."""
+    """Kernel A_b [p = p']; A_b has an exponential prior, which is weak and prefers none."""
     kernel = ScaleKernel(SameBatch(active_dims=(column,)), outputscale_prior=GammaPrior(1.0, BATCH_RATE))
     kernel.outputscale = BATCH_START
     return kernel
 
 
 def batch_variance(gp: nn.Module) -> float:
-    """A_b of a fitted process, in squared standardised units."""
+    """Variance A_b of a fitted process, in squared standardised units."""
     scaled = (part for part in gp.modules() if isinstance(part, ScaleKernel))
     return next(float(part.outputscale.detach()) for part in scaled if isinstance(part.base_kernel, SameBatch))
 

@@ -61,7 +61,7 @@ def condition_exactly(
 
 
 def factor(kernel: Kernel, Z: Tensor, sigma2: Tensor, dtype: torch.dtype) -> Root:
-    """L^-T with L L' = k(Z, Z) + Sigma, the diagonal blocks factored in the format of Z, the rest kept in `dtype`."""
+    """Root L^-T with L L' = k(Z, Z) + Sigma; diagonal blocks factored in the format of Z, the rest kept in `dtype`."""
     root = BlockRoot()
     for start in range(0, len(Z), BLOCK):
         X = Z[start : start + BLOCK]

@@ -27,6 +27,7 @@ def few(request, monkeypatch):
         monkeypatch.setattr(precision, "FEW", 0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("maximize", [True, False])
 def test_blocks_find_what_a_joint_search_finds(few, maximize):
     acqf = acquisition(maximize=maximize)
@@ -41,6 +42,7 @@ def test_blocks_find_what_a_joint_search_finds(few, maximize):
     assert value > joint - 0.02 * abs(joint)
 
 
+@pytest.mark.slow
 def test_without_sweeps_only_the_first_pass_is_made():
     acqf = acquisition()
     none = optimize_box(acqf, SPACE, 14, BoxSearch(block=6, block_steps=10, sweeps=0))[2]["values"]
@@ -50,6 +52,7 @@ def test_without_sweeps_only_the_first_pass_is_made():
     assert two[0] <= two[1] <= two[2]
 
 
+@pytest.mark.slow
 def test_blocks_keep_every_condition(few):
     bounds = torch.tensor([[0.0, 0.0, 0.0], [1.0, 1.0, 4.0]], dtype=torch.float64)
     limit = (torch.tensor([0, 1]), torch.tensor([-1.0, -1.0], dtype=torch.float64), -1.0)
@@ -61,6 +64,7 @@ def test_blocks_keep_every_condition(few):
     close(acqf(X), torch.tensor([value], dtype=torch.float64))
 
 
+@pytest.mark.slow
 def test_a_relaunch_goes_on_after_the_last_block():
     acqf, search = acquisition(), BoxSearch(block=5, block_steps=8)
     expected = optimize_box(acqf, SPACE, 13, search)

@@ -46,6 +46,7 @@ def best_of(acqf, points, q):
         return float(max(acqf(some).max() for some in batches.split(2000)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("energy", [None, SoftmaxEnergy()])
 def test_the_best_labels_are_found(energy):
     acqf = BatchedEnergyEntropy(labelled(), 0.4, energy=energy)
@@ -84,6 +85,7 @@ def test_alternatives():
     assert alternatives(torch.zeros(3).double(), space, False).tolist() == [[0.25, 0.0, 0.0]]
 
 
+@pytest.mark.slow
 def test_whole_numbers_come_near_the_best():
     """One point, all columns whole: brute force."""
     acqf = BatchedEnergyEntropy(labelled(), 0.4)
@@ -93,6 +95,7 @@ def test_whole_numbers_come_near_the_best():
         assert value == pytest.approx(float(acqf(space.every().unsqueeze(1)).max()), abs=1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shared", [(0,), (2,), (0, 2)])
 def test_shared_columns_match_a_grid_of_their_values(shared):
     """A search for each shared value on a grid, the shared columns fixed there, does no better."""
@@ -111,6 +114,7 @@ def test_shared_columns_match_a_grid_of_their_values(shared):
     assert value > best - 0.01 * abs(best)
 
 
+@pytest.mark.slow
 @settings(LAWS, max_examples=15)
 @given(spaces())
 def test_every_batch_keeps_every_condition_and_is_no_worse_than_its_start(drawn):

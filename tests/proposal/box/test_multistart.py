@@ -85,6 +85,7 @@ def test_candidates_gather_at_the_best_measured_points(sign):
     assert sign * float(near.mean()) > sign * float(spread.mean())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("start", STARTS)
 def test_starts_are_drawn_restart_by_restart(start):
     acqf = acquisition()
@@ -164,6 +165,7 @@ def test_a_greedy_start_is_no_worse_than_a_sobol_start():
     assert greedy_value >= sobol_value
 
 
+@pytest.mark.slow
 def test_the_search_beats_random_batches_and_botorch():
     acqf = hartmann()
     X, value, record = optimize_box(acqf, CUBE, 8, QUICK)
@@ -180,6 +182,7 @@ def test_the_search_beats_random_batches_and_botorch():
     assert value >= float(botorch_value) - 1e-3 * abs(float(botorch_value))
 
 
+@pytest.mark.slow
 def test_the_seed_decides():
     acqf = acquisition()
     search = replace(QUICK, restarts=1, steps=3)
@@ -188,6 +191,7 @@ def test_the_seed_decides():
     assert not torch.equal(one, other)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shared", [(), (1,)])
 def test_the_polish_reaches_a_stationary_point(shared):
     space = Space(BOX, shared=shared)
@@ -218,6 +222,7 @@ def digest(X):
     return hashlib.sha256(X.numpy().tobytes()).hexdigest()
 
 
+@pytest.mark.slow
 def test_a_relaunch_finds_the_same_bytes():
     acqf, search = acquisition(), replace(QUICK, restarts=3, steps=5)
     expected, value, record = optimize_box(acqf, SPACE, 3, search, seed=2)
@@ -241,6 +246,7 @@ def test_a_relaunch_finds_the_same_bytes():
     assert sorted(memory.kept) == [("box", 0), ("box", 1), ("box", 2)]
 
 
+@pytest.mark.slow
 def test_chunks_hold_several_restarts():
     acqf = acquisition()
     one = optimize_box(acqf, SPACE, 3, replace(QUICK, restarts=3, steps=5, chunk=1))
@@ -248,6 +254,7 @@ def test_chunks_hold_several_restarts():
     close(torch.tensor(one[2]["restarts"]), torch.tensor(two[2]["restarts"]))
 
 
+@pytest.mark.slow
 def test_an_energy_that_does_not_add_up_moves_all_points_as_one(monkeypatch):
     acqf = acquisition(energy=SoftmaxEnergy())
     X, value, record = optimize_box(acqf, SPACE, 5, replace(QUICK, steps=5, block=4))

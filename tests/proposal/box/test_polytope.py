@@ -1,3 +1,4 @@
+import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
@@ -16,6 +17,7 @@ def inequalities(c, d, seed):
     return A, A @ uniform(d, seed=seed + 1) - 0.1 * uniform(c, seed=seed + 2)
 
 
+@pytest.mark.slow
 @LAWS
 @given(st.integers(1, 4), st.integers(0, 10**6))
 def test_the_projection_is_the_nearest_point(c, seed):

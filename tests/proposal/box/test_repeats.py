@@ -112,6 +112,7 @@ def test_all_points_of_a_small_space_are_found():
         replace_repeats(acquisition(), space.every(), space, space.every()[5:6])
 
 
+@pytest.mark.slow
 def test_a_box_may_have_no_room():
     bounds = torch.tensor([[0.0], [1.0]], dtype=torch.float64)
     X = torch.zeros(GRID + 2, 1, dtype=torch.float64)

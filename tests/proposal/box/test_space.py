@@ -61,6 +61,7 @@ def assert_inside(space, X):
     assert space.contains(X).all()
 
 
+@pytest.mark.slow
 @LAWS
 @given(spaces())
 def test_batches_are_settled_into_the_space(drawn):
@@ -72,6 +73,7 @@ def test_batches_are_settled_into_the_space(drawn):
     close(space.settle(X), X, atol=1e-9)
 
 
+@pytest.mark.slow
 @LAWS
 @given(spaces())
 def test_samples_lie_in_the_space(drawn):
@@ -86,6 +88,7 @@ def test_samples_lie_in_the_space(drawn):
     assert_inside(space, space.near(X + 0.3 * normal(40, D, seed=seed), like=X[7]))
 
 
+@pytest.mark.slow
 @LAWS
 @given(spaces())
 def test_a_relaxed_batch_meets_bounds_inequalities_and_shares(drawn):

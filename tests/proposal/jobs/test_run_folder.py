@@ -109,23 +109,29 @@ SCRIPT = """
 import os, signal, sys, time
 from pathlib import Path
 from beebo_scale.proposal.jobs.run_folder import finishing, stopping_on_sigterm
-folder = Path(sys.argv[1])
-with stopping_on_sigterm():
-    with finishing() if sys.argv[2] == "writing" else open(os.devnull):
-        os.kill(os.getpid(), signal.SIGTERM)
-        time.sleep(0.2)
-        (folder / "written").touch()
-    (folder / "after").touch()
+def work(state):
+    folder = Path(sys.argv[1], state)
+    folder.mkdir()
+    with stopping_on_sigterm():
+        with finishing() if state == "writing" else open(os.devnull):
+            os.kill(os.getpid(), signal.SIGTERM)
+            time.sleep(0.2)
+            (folder / "written").touch()
+        (folder / "after").touch()
+try:
+    work("working")
+except SystemExit as stopped:
+    print(stopped.code)
+work("writing")
 """
 
 
-@pytest.mark.parametrize(("state", "left"), [("writing", ["written"]), ("working", [])])
-def test_sigterm_lets_a_write_finish(tmp_path, state, left):
-    result = subprocess.run(
-        [sys.executable, "-c", SCRIPT, tmp_path, state], capture_output=True, text=True, timeout=240
-    )
-    assert (result.returncode, result.stderr) == (STOPPED, "")
-    assert [path.name for path in tmp_path.iterdir()] == left
+@pytest.mark.process
+def test_sigterm_lets_a_write_finish(tmp_path):
+    result = subprocess.run([sys.executable, "-c", SCRIPT, tmp_path], capture_output=True, text=True, timeout=240)
+    assert (result.returncode, result.stderr, result.stdout) == (STOPPED, "", f"{STOPPED}\n")
+    left = {state: [path.name for path in (tmp_path / state).iterdir()] for state in ("working", "writing")}
+    assert left == {"working": [], "writing": ["written"]}
 
 
 def test_outside_a_job_signals_are_left_alone():

@@ -84,6 +84,7 @@ def short(monkeypatch):
 # --- the choice is the greedy choice over the whole library ----------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("maximize", [True, False])
 @pytest.mark.parametrize("temperature", [0.05, 0.5, 5.0])
 @pytest.mark.parametrize("name", ["exact", "sparse"])
@@ -102,6 +103,7 @@ def test_choice_is_the_full_greedy_choice(name, temperature, maximize):
     assert choice.counts["rows"] == 120
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("temperature", [0.05, 0.5, 5.0])
 @pytest.mark.parametrize("name", ["exact", "sparse"])
 def test_a_failed_certificate_leads_to_another_pass(name, temperature, short):
@@ -146,6 +148,7 @@ def test_a_shortlist_that_may_not_grow_says_so(short, monkeypatch):
 # --- the same from any source, by any number of workers --------------------------------------------------
 
 
+@pytest.mark.slow
 def test_every_source_gives_the_same_choice(tmp_path):
     model, X = toy("sparse"), uniform(100, D, seed=6)
     frame = frame_of(X)
@@ -187,6 +190,7 @@ class Shared(Crew):
         return merged
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", [1, 2, 3, 8])
 def test_workers_do_not_matter(size, short):
     model = toy("exact")
@@ -244,6 +248,7 @@ def test_merging_does_not_depend_on_order_or_grouping(data, keep, cap, seed):
     assert left[0]["counts"] == {"repeated": sum(len(part["row"]) for part in parts)}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("stop", [0, 3, 6])
 def test_a_relaunch_goes_on_where_the_job_was_killed(stop, monkeypatch):
     model, X = toy("exact"), uniform(120, D, seed=5)
@@ -273,6 +278,7 @@ def test_a_relaunch_goes_on_where_the_job_was_killed(stop, monkeypatch):
 # --- which rows may be chosen ----------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_repeats_anywhere_in_the_library_count_once():
     model, X = toy("exact"), uniform(40, D, seed=5)
     rows, _ = full_greedy(model, X, 10, 0.5)
@@ -316,6 +322,7 @@ def test_pending_rows_count_in_the_information():
     close(choice.gain, gains[4:], atol=1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("q", [61, 100])
 def test_too_few_rows(q, short):
     model, X = toy("exact"), uniform(60, D, seed=5)
@@ -331,6 +338,7 @@ def test_too_few_rows(q, short):
 # --- limits ----------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("temperature", [0.05, 2.0])
 @pytest.mark.parametrize("k", [1, 3])
 def test_at_most_k_of_a_group(temperature, k, short):
@@ -366,6 +374,7 @@ def test_one_large_group_does_not_fill_the_shortlist(short, monkeypatch):
     assert choice.certificate["passes"] == 1
 
 
+@pytest.mark.slow
 def test_two_columns_of_groups_and_a_distance(short):
     model, X = toy("sparse"), uniform(120, D, seed=5)
     scaffold, plate = (X[:, 0] * 8).long(), (X[:, 1] * 4).long()

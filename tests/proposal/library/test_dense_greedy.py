@@ -8,6 +8,7 @@ from beebo_scale.proposal.library.lazy_greedy import greedy
 from tests.helpers import close, exact_toy, uniform
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("temperature", "sign"), [(0.0, 1.0), (0.7, 1.0), (5.0, -1.0)])
 def test_each_row_is_the_best_one_given_those_before_it(temperature, sign):
     posterior, X = exact_toy(n=20, d=2).posterior, uniform(30, 2)

@@ -32,6 +32,7 @@ def exchanges(X, batch):
         yield swapped
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("temperature", [0.0, 0.1, 1.0])
 @pytest.mark.parametrize("energy", ENERGIES)
 @pytest.mark.parametrize("name", ["exact", "sparse"])
@@ -123,6 +124,7 @@ def test_a_batch_from_a_library(maximize, tmp_path):
     assert torch.equal(again.rows, joint.rows)
 
 
+@pytest.mark.slow
 def test_swaps_keep_to_the_limits():
     X = uniform(200, D, seed=5)
     group = (X[:, 0] * 6).long()

@@ -86,6 +86,7 @@ def full_greedy(mean, C, noise, q, T):
 # --- the choice is the greedy choice ---------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("temperature", [0.0, 0.05, 0.5, 5.0])
 @pytest.mark.parametrize("name", CASES)
 def test_lazy_greedy_is_full_greedy(name, temperature):
@@ -98,6 +99,7 @@ def test_lazy_greedy_is_full_greedy(name, temperature):
         close(gain, gains, atol=1e-9)
 
 
+@pytest.mark.slow
 @given(seed=st.integers(0, 10_000), q=st.integers(1, 30), temperature=st.floats(0.0, 5.0))
 @LAWS
 def test_choice_on_random_posteriors(seed, q, temperature):
@@ -131,6 +133,7 @@ def test_scores_are_the_first_gains(monkeypatch):
     close(score(posterior, X, 0.0, sign=-1.0), -mean)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("block", "span"), [(1, 0), (3, 2), (1000, 1000), (64, 0)])
 @pytest.mark.parametrize("capacity", [1, 7, 40, 1000])
 def test_any_blocks_and_any_cache_give_the_same_choice(block, span, capacity, monkeypatch):

@@ -47,6 +47,7 @@ def test_what_is_guaranteed():
     assert Limits(min_distance=0.1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("limits", [Limits({"a": 2}), Limits({"a": 2, "b": 3}), Limits({}, 0.3), Limits({"a": 3}, 0.2)])
 def test_room_and_exchanges_are_what_the_limits_say(limits):
     X = uniform(30, 2, seed=3)

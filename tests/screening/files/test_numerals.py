@@ -16,6 +16,7 @@ STYLES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("style", STYLES)
 @given(column=COLUMNS)
 def test_a_column_reads_the_same_in_every_style(style, column):

@@ -21,6 +21,7 @@ def check(frame, expected):
         assert frame[column].tolist() == values, column
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ODD)
 def test_odd_files_are_read_rightly(tmp_path, name):
     odd = ODD[name]
@@ -36,6 +37,7 @@ def test_odd_files_are_read_rightly(tmp_path, name):
         check(frame, odd.expected)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", BROKEN)
 def test_broken_files_are_refused_by_name_of_the_place(tmp_path, name):
     broken = BROKEN[name]
@@ -54,6 +56,7 @@ def read_library_of(source, broken):
     return list(open_library(source, kinds).chunks())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", BROKEN)
 def test_the_command_line_refuses_them_in_one_line(tmp_path, monkeypatch, capsys, name):
     broken = BROKEN[name]

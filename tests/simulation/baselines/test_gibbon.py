@@ -70,6 +70,7 @@ def test_the_points_add_up_to_the_value_of_the_batch(scale):
     assert abs(total - float(expected)) < 1e-9
 
 
+@pytest.mark.slow
 def test_the_scaled_form_lets_points_repeat():
     state = state_of(functions.TestFunction("ackley", 2), count=8, q=5)
     spread = {}

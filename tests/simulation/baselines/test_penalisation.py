@@ -1,6 +1,7 @@
 """Local penalisation against its formula."""
 
 import numpy as np
+import pytest
 import torch
 from scipy.stats import norm
 
@@ -68,6 +69,7 @@ def test_a_flat_mean_says_nothing_of_the_slope():
     assert largest_mean_and_slope(flat, SQUARE, seed=0)[1] == 10.0
 
 
+@pytest.mark.slow
 def test_each_point_is_the_best_of_a_grid_given_those_before():
     world = functions.TestFunction("branin")
     state = state_of(world, count=8, q=4)

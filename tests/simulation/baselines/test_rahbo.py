@@ -36,6 +36,7 @@ def test_the_value_by_its_formula(noisy):
     close(ours.detach(), expected)
 
 
+@pytest.mark.slow
 def test_risk_moves_the_batch_to_where_it_is_quiet(noisy):
     state = state_of(noisy, count=30, q=3)
     variance = {}

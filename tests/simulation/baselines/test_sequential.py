@@ -25,6 +25,7 @@ def expected_improvement(mean, std, best):
     return std * (z * normal.cdf(z) + normal.log_prob(z).exp())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["kb-logei", "gp-bucb"])
 def test_each_point_is_the_best_of_a_grid_given_those_before(name):
     strategy = KrigingBeliever(SHORT, **HARD) if name == "kb-logei" else BatchUpperConfidence(SHORT, **HARD, kappa=2.25)
@@ -58,6 +59,7 @@ def test_believed_values_leave_the_mean_and_take_variance():
     assert (filling.now.variance(new) < toy.posterior.variance(new)).all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("strategy", [KrigingBeliever(SHORT), BatchUpperConfidence(SHORT)])
 def test_the_same_seed_gives_the_same_points_whatever_torch_drew_before(strategy):
     state = state_of(WORLD, count=8, q=3)

@@ -75,6 +75,7 @@ def test_candidates_lie_in_the_box_and_differ_from_the_center_in_some_inputs(d):
     assert abs(float(changed.double().mean()) - min(d, 20)) < 0.5
 
 
+@pytest.mark.slow
 def test_the_batch_lies_in_the_box_around_the_best_point():
     state = state_of(functions.TestFunction("levy", 2), count=12, q=4)
     state = replace(state, round=2)  # two batches of four: the start had four points
@@ -111,6 +112,7 @@ class StoppedError(Exception):
     pass
 
 
+@pytest.mark.slow
 def test_a_run_goes_on_to_the_same_bytes(tmp_path):
     run = Run(functions.TestFunction("levy", 2), Turbo(SHORT), "turbo", 0, Plan(q=4, rounds=3, start=6))
     run_loop(run, tmp_path / "whole")

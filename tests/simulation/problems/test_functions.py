@@ -57,6 +57,7 @@ def _optima(world):
     return world._problem.to_cube(world._problem.optima)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "d"), ALL)
 def test_a_closed_loop(tmp_path, name, d):
     """Two rounds of three, by a world that was sent to another process and came back."""
@@ -69,6 +70,7 @@ def test_a_closed_loop(tmp_path, name, d):
     assert np.isfinite(rounds["relative_regret"]).all()
 
 
+@pytest.mark.slow
 def test_beebo_is_told_the_noise_of_branin(tmp_path):
     options = Options(Fitting(iterations=10), search=bs.BoxSearch(restarts=1, steps=5, polish=0))
     bs.simulate(
@@ -79,6 +81,7 @@ def test_beebo_is_told_the_noise_of_branin(tmp_path):
     assert np.isfinite(np.loadtxt(tmp_path / "mean-beebo-0" / "round-002.csv", delimiter=",", skiprows=1)).all()
 
 
+@pytest.mark.process
 def test_another_process_has_the_same_function(tmp_path):
     world = functions.TestFunction("branin-noise")
     before = world.start(6, 0)

@@ -64,6 +64,7 @@ def test_the_same_in_another_process_and_each_time(problem):
     assert (pickle.loads(pickle.dumps(world)).truth(points) == world.truth(points)).all()
 
 
+@pytest.mark.slow
 def test_typical(problem):
     U = np.random.default_rng(3).random((250, 14))
     values = problem.f(problem.from_cube(U))

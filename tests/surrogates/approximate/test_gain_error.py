@@ -60,6 +60,7 @@ def test_nearest_rows_against_a_full_sort():
     assert rows.tolist() == sorted({int(i) for line in k.argsort(dim=-1, descending=True)[:, :10] for i in line})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["sgpr", "svgp"])
 def test_a_surrogate_says_how_wrong_it_is_and_remembers(kind, tmp_path):
     table = bs.read_table(smooth(200), target="y")

@@ -39,6 +39,7 @@ def rows_of(Z, X):
 # --- choice ------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_rows_are_drawn_by_the_variance_that_is_left():
     """Over many seeds, the second of two points falls on each row as often as its variance given the first says."""
     k, X = kernel(), uniform(6, 2)

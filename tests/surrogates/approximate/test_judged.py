@@ -18,6 +18,7 @@ def surrogate(kind):
     return bs.fit(bs.read_table(frame, target="y"), kind, iterations=10, approximation=size)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["sgpr", "svgp"])
 def test_sparse_kinds(kind):
     fitted = surrogate(kind)

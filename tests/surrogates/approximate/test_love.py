@@ -56,6 +56,7 @@ def test_mean_is_exact_and_covariance_close():
     assert report.cg_residual < 1e-4
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("lengthscale", LENGTHSCALES)
 @pytest.mark.parametrize("noise", NOISE)
 @pytest.mark.parametrize("inputs", INPUTS)
@@ -122,6 +123,7 @@ def test_love_of_a_screen():
 # --- choice of the rank ---------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_auto_raises_the_rank_until_the_estimate_is_small():
     posterior, report = love(rank="auto", n=800, lengthscale="long", noise="1e-2", error=0.02)
     assert report.stopped_by == "tolerance"
@@ -156,6 +158,7 @@ def test_the_report_is_plain():
     assert report.stopped_by == "rank"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rank", [10, 50, 200])
 @pytest.mark.parametrize("lengthscale", LENGTHSCALES)
 def test_the_estimated_error_is_the_true_one(lengthscale, rank):

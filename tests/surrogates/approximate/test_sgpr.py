@@ -206,6 +206,7 @@ def test_near_duplicates_by_the_thousand_and_outliers():
 # --- fit ---------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("move", [False, True])
 def test_fit_reaches_a_maximum(move):
     gp, data = start(), smooth(60)
@@ -239,6 +240,7 @@ def test_known_noise_leaves_the_likelihood_alone():
     assert float(gp.sigma2.detach()) == before
 
 
+@pytest.mark.slow
 def test_fit_of_a_sum_of_kernels():
     kernel = screen_kernel({"x": "continuous", "v": "protein"}, {"x": slice(0, 1), "v": slice(1, 3)}, combine="sum")
     gp = GaussianProcess(kernel)

@@ -87,6 +87,7 @@ def rmse(surrogate):
     return np.sqrt(np.mean((mean - np.sin(5 * X[:, 0]) - X[:, 1]) ** 2))
 
 
+@pytest.mark.slow
 def test_outliers_count_little(tmp_path):
     clean, spoiled = screen(0.0), screen(0.05)
     gaussian = rmse(bs.fit(clean, "svgp", approximation=SIZE))

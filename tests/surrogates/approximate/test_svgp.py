@@ -126,6 +126,7 @@ def test_natural_step_is_one_along_the_natural_gradient():
 # --- training ----------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_many_small_steps_of_q_lead_to_sgpr():
     gp, data = process(), smooth(60)
     model = model_of(gp, data, q=False)
@@ -138,6 +139,7 @@ def test_many_small_steps_of_q_lead_to_sgpr():
     close(model.posterior().covar(X), sparse.covar(X), rtol=0, atol=0.002)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("known", "batch", "rate", "gap"), [(False, 80, 1.0, 0.1), (True, 80, 1.0, 0.1), (False, 40, 0.3, 2.0)]
 )

@@ -28,6 +28,7 @@ SHAPES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SHAPES)
 def test_the_transform_that_makes_the_target_smooth_is_found(name):
     table = screen(SHAPES[name])
@@ -36,6 +37,7 @@ def test_the_transform_that_makes_the_target_smooth_is_found(name):
     assert all(math.isfinite(score) for score in scores.values())
 
 
+@pytest.mark.slow
 def test_scores_are_in_the_targets_own_units():
     table = screen(SHAPES["log"])
     scaled = screen(lambda f: 1000 * SHAPES["log"](f))
@@ -44,6 +46,7 @@ def test_scores_are_in_the_targets_own_units():
         assert after[name] == pytest.approx(score + math.log(1000), abs=0.02)
 
 
+@pytest.mark.slow
 def test_a_choice_has_a_seed_and_keeps_replicates_together():
     table = screen(SHAPES["none"], n=60)
     frame = pd.concat([table.frame.assign(y=table.y)] * 2)  # every row twice: a leak would give a huge density

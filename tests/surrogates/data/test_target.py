@@ -226,6 +226,7 @@ def test_ranks_are_monotone_and_invertible_beyond_the_measured_values(values, se
     assert (std <= 1e-6 * spread).all()
 
 
+@pytest.mark.slow
 def test_a_large_screen_keeps_few_knots():
     y = normal(100_000).exp()
     scale = TargetScale.of(y, "rank")
@@ -236,6 +237,7 @@ def test_a_large_screen_keeps_few_knots():
     close(z, (ranks - ranks.mean()) / ranks.std(), rtol=0, atol=0.01)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("m", "v"), [(0.0, 0.3), (1.5, 0.05), (-2.0, 1.0), (3.5, 0.2)])
 def test_moments_of_ranks_against_a_fine_sum(m, v):
     scale = TargetScale.of(SKEWED, "rank")

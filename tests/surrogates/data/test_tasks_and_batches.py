@@ -87,6 +87,7 @@ def test_posterior_of_f_without_its_plate_in_numpy(by_plate):
     assert summary == {"column": "plate", "levels": 6, "variance": A_b}
 
 
+@pytest.mark.slow
 def test_plates_are_told_from_features():
     """Offsets recovered within sampling error; better than without them, and than plates that are centered."""
     frame, offset = screen(160, 16, seed=3, confounded=True)
@@ -111,6 +112,7 @@ def test_no_effect_where_there_is_none():
     assert not surrogate.report.warning
 
 
+@pytest.mark.slow
 def test_known_variances_go_with_plates():
     frame = screen()[0].assign(var=lambda d: 0.01 + 0.01 * d["a"])
     surrogate = bs.fit(bs.read_table(frame, "y", features=["a", "b"], noise_variance="var", batch="plate"))
@@ -182,6 +184,7 @@ def test_every_kind_gives_the_posterior_of_the_exact_one(of, request):
     assert exact_posterior(gp, data).points.shape[-1] == data.X.shape[-1]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("of", ["by_plate", "of_two"])
 def test_choice_and_file(of, request, tmp_path):
     frame, surrogate = request.getfixturevalue(of)

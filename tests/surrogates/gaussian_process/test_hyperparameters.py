@@ -164,6 +164,7 @@ def test_a_surrogate_says_it():
     assert "noise at the lower limit" in summary["warning"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("rough", "nu"), [(True, 1.5), (False, 2.5)])
 def test_many_rows_tell_how_rough_the_function_is(rough, nu, monkeypatch, tmp_path):
     """Functions drawn from either kernel."""

@@ -1,9 +1,6 @@
-"""What a worker of `test_sgpr_distributed` computes: everything about sparse surrogates that workers share."""
-
-import sys
+"""Everything about sparse surrogates that workers share."""
 
 import torch
-import torch.distributed as dist
 
 from beebo_scale.surrogates.approximate.inducing import select_inducing_points
 from beebo_scale.surrogates.approximate.sgpr import fit_sgpr, sgpr_bound, sgpr_posterior
@@ -37,16 +34,3 @@ def natural_step(rank: int, world: int) -> torch.Tensor:
     model.elbo(data.take(torch.arange(rank, 40, world)))
     model.natural_step(0.3)
     return model.P
-
-
-def main(out: str) -> None:
-    torch.set_num_threads(1)
-    dist.init_process_group("gloo")
-    rank, world = dist.get_rank(), dist.get_world_size()
-    torch.save({**results(), "P": natural_step(rank, world)}, f"{out}/{rank}.pt")
-    dist.barrier()
-    dist.destroy_process_group()
-
-
-if __name__ == "__main__":
-    main(sys.argv[1])
