@@ -172,8 +172,9 @@ def test_best_of_the_measured_points_of_a_plain_posterior():
 
 
 @pytest.mark.filterwarnings("ignore:Failed to extract X_baseline")
-def test_a_posterior_that_does_not_know_its_inputs_is_no_error():
-    assert around(BatchedEnergyEntropy(posterior_of(model()), 0.5)) is None  # its centers are transformed
+def test_best_of_the_measured_points_of_a_posterior_in_their_own_units():
+    posterior = posterior_of(model())
+    assert nearest(around(BatchedEnergyEntropy(posterior, 0.5))).tolist() == [int(posterior.mean(X).argmax())]
 
 
 def test_best_of_the_measured_points_of_a_sum_of_tasks():

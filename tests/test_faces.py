@@ -3,7 +3,6 @@
 import inspect
 from dataclasses import fields
 
-import jsonargparse
 import pytest
 
 import beebo_scale as bs
@@ -23,8 +22,8 @@ def options_of(command):
     name, *action = command.split()
     parser = build_parser(name)
     for word in (name, *action):
-        (commands,) = (a for a in parser._actions if isinstance(a, jsonargparse._actions._ActionSubCommands))
-        parser = commands._name_parser_map[word]
+        (commands,) = (action.choices for action in parser._actions if isinstance(action.choices, dict))
+        parser = commands[word]
     return {action.dest for action in parser._actions}
 
 

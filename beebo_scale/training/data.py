@@ -125,7 +125,7 @@ class ScreeningDataModule(pl.LightningDataModule):
             self._loaded = self.screen.digest
 
     def train_dataloader(self) -> DataLoader[Any]:
-        """Minibatches of merged training rows, or one batch, None, where the module takes all rows at once."""
+        """Minibatches of merged training rows, or one empty batch where the module takes all rows at once."""
         trainer = self.trainer
         assert trainer is not None
         if trainer.lightning_module.full_batch:
@@ -250,14 +250,14 @@ class FileRows(IterableDataset[tuple[int, Tensor]]):
             raise InputError(f"{self.file} has a header but no rows; there is nothing to predict")
 
 
-class _Once(IterableDataset[None]):
-    """One batch that says nothing."""
+class _Once(IterableDataset[tuple[()]]):
+    """One empty batch."""
 
     def __len__(self) -> int:
         return 1
 
-    def __iter__(self) -> Iterator[None]:
-        yield None
+    def __iter__(self) -> Iterator[tuple[()]]:
+        yield ()
 
 
 def _loader(dataset: Any) -> DataLoader[Any]:

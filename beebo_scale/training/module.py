@@ -37,15 +37,15 @@ WITHOUT = {
     "transform": "the data module standardises the target: data.transform",
     "epochs": "the trainer counts them: trainer.max_epochs",
 }
+DEFAULT_KIND = "svgp"
 TYPES = {"kind": Literal["exact", "love", "sgpr", "svgp"], "rank": int | Literal["auto"]}  # a job names its kind
 
 
-@takes((each for each in settings_of(Fitting) if each.name not in WITHOUT), TYPES)
+@takes((each for each in settings_of(Fitting) if each.name not in WITHOUT), TYPES, {"kind": DEFAULT_KIND})
 class SurrogateModule(pl.LightningModule):
     """A surrogate in training: "svgp" by minibatches; "sgpr", "exact" and "love" by runs of L-BFGS, one an epoch.
 
     Args:
-        kind: of the surrogate, "svgp" where none is named.
     """
 
     def __init__(self, **settings: Any) -> None:
@@ -53,7 +53,7 @@ class SurrogateModule(pl.LightningModule):
         known = inspect.signature(type(self)).parameters
         for name in settings.keys() - known.keys():
             raise InputError(f"model.{name} is not a setting; choose among {', '.join(known)}")
-        self.fitting = make(Fitting, {"kind": "svgp"} | settings)
+        self.fitting = make(Fitting, {"kind": DEFAULT_KIND} | settings)
         if self.fitting.kind == "auto":
             raise InputError("model.kind auto: a training job names its kind; choose exact, love, sgpr or svgp")
         kept = plain(self.fitting)
@@ -126,17 +126,17 @@ class SurrogateModule(pl.LightningModule):
         )
         return [optimizer], [schedule]
 
-    def training_step(self, batch: PackedObservations | None, index: int) -> None:
+    def training_step(self, batch: PackedObservations | tuple[()], index: int) -> None:
         """One step of the trainee: a minibatch, or a run on all rows."""
         optimizer: Any = self.optimizers()
-        if batch is None:
-            optimizer.step()
-            loss = self.trainee.loss
-        else:
+        if isinstance(batch, PackedObservations):
             rows = batch.in_format(self.trainee.model.dtype).unpacked()
             loss = self.trainee.step(optimizer, rows, self.global_step, self.manual_backward)
             schedule: Any = self.lr_schedulers()
             schedule.step()
+        else:
+            optimizer.step()
+            loss = self.trainee.loss
         self._forget()
         self._losses.append(loss)
         if self.full_batch and self.trainee.last.converged:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from typing import Any, Literal, TypeVar
 
 from ..specs.setting import Setting, flag, number, text, whole_number
@@ -12,14 +13,17 @@ C = TypeVar("C", bound=type)
 TYPES = {id(whole_number): int, id(number): float, id(text): str, id(flag): bool}
 
 
-def takes(settings: Iterable[Setting], types: Mapping[str, Any]) -> Callable[[C], C]:
+def takes(
+    settings: Iterable[Setting], types: Mapping[str, Any], defaults: Mapping[str, Any] | None = None
+) -> Callable[[C], C]:
     """Let the `**settings` of a class be settings of specs, for all who look at its signature and its docstring.
 
     Args:
         settings: in the order of the help.
         types: setting -> the type of its values, where it is not that of the setting's reader.
+        defaults: setting -> its default here, where it is another.
     """
-    known = list(settings)
+    known = [replace(each, default=(defaults or {}).get(each.name, each.default)) for each in settings]
 
     def named(cls: C) -> C:
         init: Any = cls.__dict__["__init__"]

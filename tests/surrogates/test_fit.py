@@ -261,7 +261,7 @@ def test_warm_start_from_sequences_of_another_length(mixed):
     [
         ({"kind": "neural"}, "kind 'neural' is not known; choose one of .*exact"),
         ({"priors": "flat"}, "priors 'flat' are not known; choose one of botorch, paper"),
-        ({"transform": "cube"}, "transform is one of auto, held-out, none, sqrt, log, rank, got 'cube'"),
+        ({"transform": "cube"}, "transform 'cube' is not known; choose one of auto, none, sqrt, log, rank, held-out"),
         ({"transform": "sqrt"}, "'sqrt' needs targets without negative values"),
     ],
 )

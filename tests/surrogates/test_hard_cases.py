@@ -11,6 +11,7 @@ from beebo_scale.errors import InputError
 from beebo_scale.surrogates.approximate.love import LoveOptions, condition_love
 from beebo_scale.surrogates.approximate.sgpr import fit_sgpr, sgpr_posterior
 from beebo_scale.surrogates.approximate.svgp import SVGP, fit_svgp
+from beebo_scale.surrogates.data.observations import merge_replicates
 from beebo_scale.surrogates.gaussian_process.exact import condition_exactly
 from beebo_scale.surrogates.gaussian_process.gaussian_process import GaussianProcess
 from tests.helpers import normal, uniform
@@ -151,7 +152,7 @@ def indefinite(kind):
         return condition_exactly(kernel.requires_grad_(False), mean, Z, y, sigma2, new)
     if kind == "love":
         return condition_love(kernel.requires_grad_(False), mean, Z, y, sigma2, new, LoveOptions(10))
-    data = bs.surrogates.observations.merge_replicates(Z, y)
+    data = merge_replicates(Z, y)
     if kind == "sgpr":
         fit_sgpr(GaussianProcess(kernel), Z[:20], data, maxiter=3)
         return sgpr_posterior(GaussianProcess(kernel), Z[:20], data)

@@ -29,13 +29,14 @@ def test_workers_share_the_batches_of_one(source):
     assert len(alone) == len(source.training) // 64 == 3  # the last, smaller one is left out
     for several in (batches(source, 2), batches(source, 4)):
         for step, batch in enumerate(alone):
-            for i, values in enumerate(batch):
-                assert torch.equal(torch.cat([part[step][i] for part in several]), values)
+            for name in ("rows", "y", "count", "scatter"):
+                shares = [getattr(part[step], name) for part in several]
+                assert torch.equal(torch.cat(shares), getattr(batch, name))
 
 
 def test_the_order_depends_on_epoch_and_seed_alone(source):
     def y(**changes):
-        return torch.cat([batch[1] for batch in batches(source, 1, **changes)[0]])
+        return torch.cat([batch.y for batch in batches(source, 1, **changes)[0]])
 
     assert torch.equal(y(epoch=3), y(epoch=3))
     assert not torch.equal(y(epoch=3), y(epoch=4))

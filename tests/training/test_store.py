@@ -9,9 +9,10 @@ import beebo_scale as bs
 from beebo_scale.errors import InputError
 from beebo_scale.screening import Encoder
 from beebo_scale.screening.files import delimited, parquet
+from beebo_scale.specs import Columns
 from beebo_scale.surrogates.data.observations import merge_replicates
 from beebo_scale.training.splits import TEST, TRAIN, VALIDATION, Split
-from beebo_scale.training.store import Screen, find, load, prepare
+from beebo_scale.training.store import Screen, encode, find, load
 
 N = 200
 
@@ -35,11 +36,14 @@ KINDS = {"x": "continuous", "v": "protein", "c": "categorical"}
 
 
 def screen(file, **changes):
-    return replace(Screen(str(file), "y", KINDS, None, None, "auto", Split()), **changes)
+    columns = {name: changes.pop(name) for name in [*changes] if name in vars(Columns())}
+    columns = {"target": "y", "features": KINDS} | columns
+    start = Screen(str(file), columns["target"], Columns(**columns), "auto", Split())
+    return replace(start, **changes)
 
 
 def stored(file, folder, **changes):
-    prepare(screen(file, **changes), folder)
+    encode(screen(file, **changes), folder)
     return load(screen(file, **changes), folder)
 
 
@@ -151,5 +155,5 @@ def test_bad_input_is_refused_and_leaves_nothing(case, folder):
     columns, changes, words = REFUSED[case]
     frame().assign(**columns).to_csv("s.csv", index=False)
     with pytest.raises(InputError, match=words):
-        prepare(screen("s.csv", **changes), folder / "cache")
+        encode(screen("s.csv", **changes), folder / "cache")
     assert not list(folder.glob("cache/*"))

@@ -273,7 +273,7 @@ def test_an_energy_that_does_not_add_up_moves_all_points_as_one(monkeypatch):
         ({"chunk": 0}, "chunk = 0"),
         ({"learning_rate": 0.0}, "learning_rate = 0.0"),
         ({"learning_rate": float("nan")}, "learning_rate = nan"),
-        ({"start": "random"}, "start = 'random': give one of greedy, sobol, mixed"),
+        ({"start": "random"}, "start 'random' is not known; choose one of greedy, sobol, mixed"),
     ],
 )
 def test_a_search_is_checked_when_made(wrong, said):

@@ -1,8 +1,12 @@
 import torch
 
 from beebo_scale.screening.packing import Packing
-from beebo_scale.surrogates.data.observations import merge_replicates
-from beebo_scale.surrogates.data.packed import PackedObservations, merge_packed
+from beebo_scale.surrogates.data.observations import (
+    PackedObservations,
+    measurements_of,
+    merge_packed,
+    merge_replicates,
+)
 from tests.helpers import close, normal, uniform
 
 
@@ -41,7 +45,8 @@ def test_taking_rows_unpacks_them_in_the_format_asked_for():
 def test_a_file_keeps_the_packed_rows():
     X, y = with_repeats()
     data = merge_packed(*packed(X), y)
-    again = PackedObservations.from_dict(data.to_dict())
+    again = measurements_of(data.to_dict())
+    assert isinstance(again, PackedObservations)
     assert again.packing == data.packing
     assert torch.equal(again.rows, data.rows)
     assert torch.equal(again.X, data.X)
