@@ -43,10 +43,7 @@ TYPES = {"kind": Literal["exact", "love", "sgpr", "svgp"], "rank": int | Literal
 
 @takes((each for each in settings_of(Fitting) if each.name not in WITHOUT), TYPES, {"kind": DEFAULT_KIND})
 class SurrogateModule(pl.LightningModule):
-    """A surrogate in training: "svgp" by minibatches; "sgpr", "exact" and "love" by runs of L-BFGS, one an epoch.
-
-    Args:
-    """
+    """A surrogate in training: "svgp" by minibatches; "sgpr", "exact" and "love" by runs of L-BFGS, one an epoch."""
 
     def __init__(self, **settings: Any) -> None:
         pl.LightningModule.__init__(self)  # super() would let Lightning look for arguments that are not named here

@@ -31,7 +31,9 @@ def takes(
         given = [p for p in own.parameters.values() if p.kind is not p.VAR_KEYWORD]
         more = [_parameter(each, types.get(each.name)) for each in known]
         init.__signature__ = own.replace(parameters=[*given, *more])
-        cls.__doc__ = "\n    ".join([str(cls.__doc__).rstrip(), *(f"    {each.name}: {each.help}." for each in known)])
+        doc = str(cls.__doc__).rstrip()
+        doc = doc if "Args:" in doc else f"{doc}\n\n    Args:"
+        cls.__doc__ = "\n    ".join([doc, *(f"    {each.name}: {each.help}." for each in known)])
         return cls
 
     return named
