@@ -27,11 +27,14 @@ import torch
 import beebo_scale as bs
 from beebo_scale.kernels.screen import screen_kernel
 from beebo_scale.kernels.stationary import StationaryKernel
-from beebo_scale.proposal.box.ascent import BoxSearch, climb
+from beebo_scale.proposal.box.ascent import climb
 from beebo_scale.proposal.box.space import Space
-from beebo_scale.proposal.library.certified import Aim, Choice, choose
+from beebo_scale.proposal.library.certified import CertifiedBatch, choose_certified
+from beebo_scale.proposal.library.encoded import EncodedLibrary
+from beebo_scale.proposal.library.exclusion import Rules
 from beebo_scale.screening import ContinuousColumn, Encoder
 from beebo_scale.screening.library import open_library
+from beebo_scale.specs import BoxSearch, Choice, Limits
 from beebo_scale.surrogates.approximate.inducing import select_inducing_points
 from beebo_scale.surrogates.approximate.love import LoveOptions, condition_love
 from beebo_scale.surrogates.approximate.svgp import SVGP, fit_svgp
@@ -204,17 +207,18 @@ def library(place: Place) -> list[Figures]:
     scan = place.seconds(score, 3)
     names = [f"x{i}" for i in range(D)]
     encoder = Encoder(tuple(ContinuousColumn(name, 0.0, 1.0) for name in names))
-    chosen: list[Choice] = []
+    chosen: list[CertifiedBatch] = []
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "library.parquet"
         pd.DataFrame(X.cpu().numpy(), columns=names).to_parquet(path, index=False)
-        aim, opened = Aim(place.sizes.q), open_library(path, encoder.kinds)
-        seconds = place.seconds(lambda: chosen.append(choose(posterior, encoder, opened, aim)))
+        choice = Choice(place.sizes.q)
+        opened = EncodedLibrary(open_library(path, encoder.kinds), encoder, Rules(), Limits())
+        seconds = place.seconds(lambda: chosen.append(choose_certified(posterior, opened, choice)))
     rows = f"{len(X):,} rows, m = {len(posterior.centers)}"
     certified = chosen[0].certificate["certified"]
     return [
         {"what": f"scoring {rows}, in memory", "seconds": scan, "rows_per_second": len(X) / scan},
-        {"what": f"choosing {aim.q} of {rows}, on disk", "seconds": seconds, "certified": certified},
+        {"what": f"choosing {choice.q} of {rows}, on disk", "seconds": seconds, "certified": certified},
     ]
 
 

@@ -27,11 +27,11 @@ import torch
 import yaml
 from common import RESULTS, machine, machine_words, read_results, write_results
 
-from beebo_scale.proposal import BoxSearch
-from beebo_scale.simulation import Fitting, TestFunction
+from beebo_scale.simulation import TestFunction
 from beebo_scale.simulation.loop import Plan, Run, read_run, run_loop
 from beebo_scale.simulation.results import judge
 from beebo_scale.simulation.strategies import Beebo
+from beebo_scale.specs import BoxSearch, Fitting
 from beebo_scale.temperature import Constant, ExploitLast
 
 ROOT = Path(__file__).parents[2]
@@ -39,9 +39,9 @@ Q, START, TEMPERATURE, RESTARTS, RAW = 100, 100, 0.5, 10, 100
 DEFAULT = yaml.safe_load((ROOT / "configs" / "reproduce_paper.yaml").read_text())
 
 
-def ours(fitting: Fitting, search: BoxSearch, rounds: int) -> dict[str, Any]:
+def ours(fitting: Fitting, search: BoxSearch, rounds: int, warm: bool) -> dict[str, Any]:
     """A closed loop of this package."""
-    strategy = Beebo(fitting, ExploitLast(Constant(TEMPERATURE)), search=search)
+    strategy = Beebo(fitting, ExploitLast(Constant(TEMPERATURE)), search=search, warm=warm)
     run = Run(TestFunction("hartmann", 6), strategy, "beebo", 0, Plan(Q, rounds, START))
     with tempfile.TemporaryDirectory() as folder:
         run_loop(run, folder)
@@ -52,13 +52,14 @@ def ours(fitting: Fitting, search: BoxSearch, rounds: int) -> dict[str, Any]:
 
 def same_protocol(rounds: int) -> dict[str, Any]:
     """As many restarts from Sobol batches, fits from scratch without a limit that matters."""
-    return ours(Fitting("exact", "none", "paper", 200, warm=False), BoxSearch(RESTARTS, start="sobol"), rounds)
+    fitting = Fitting("exact", "none", "paper", iterations=200)
+    return ours(fitting, BoxSearch(RESTARTS, start="sobol"), rounds, warm=False)
 
 
 def default(rounds: int, warm: bool = True) -> dict[str, Any]:
     """As in configs/reproduce_paper.yaml: fits from the hyperparameters of the round before, one restart."""
-    fitting = Fitting("exact", DEFAULT["transform"], DEFAULT["priors"], DEFAULT["iterations"], warm)
-    return ours(fitting, BoxSearch(DEFAULT["restarts"], start=DEFAULT["search_start"]), rounds)
+    fitting = Fitting("exact", DEFAULT["transform"], DEFAULT["priors"], iterations=DEFAULT["iterations"])
+    return ours(fitting, BoxSearch(DEFAULT["restarts"], start=DEFAULT["search_start"]), rounds, warm)
 
 
 def reference(logdet: str, augment: str, rounds: int, limit: float) -> dict[str, Any]:

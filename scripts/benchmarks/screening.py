@@ -16,7 +16,8 @@ from typing import Any
 
 from common import RESULTS, machine_words, read_results, write_results
 
-from beebo_scale.cli.simulate import build_parser, run
+from beebo_scale.cli.main import build_parser
+from beebo_scale.cli.simulate import run
 from beebo_scale.simulation import Results
 
 ENAMINE = "docking/Enamine50k_scores.csv.gz"
@@ -106,7 +107,7 @@ def main() -> None:
         words = [word.format(data=options.data) for word in case.options.split()]
         folder = options.work / case.name
         words += ["--seeds", str(options.seeds), "--run-dir", str(folder)]
-        results = run(build_parser().parse_args(words))
+        results = run(build_parser("simulate").parse_args(["simulate", *words]).simulate)
         shown = case.options.format(data="DATA")
         done[case.name] = {"words": case.words, "options": shown, **figures(results)}
         done = {c.name: done[c.name] for c in CASES if c.name in done}

@@ -20,7 +20,8 @@ import numpy as np
 import pandas as pd
 from common import RESULTS, machine_words, read_results, write_results
 
-from beebo_scale.cli.simulate import build_parser, run
+from beebo_scale.cli.main import build_parser
+from beebo_scale.cli.simulate import run
 from beebo_scale.simulation import Results
 
 OURS = "mean-beebo"
@@ -174,7 +175,7 @@ def main() -> None:
     for case in CASES:
         if options.only and case.name not in options.only:
             continue
-        results = run(build_parser().parse_args(command(case, options.data, options)))
+        results = run(build_parser("simulate").parse_args(["simulate", *command(case, options.data, options)]).simulate)
         measured = sorted(int(count) for count in results.summary["measured"].unique())
         rows = len(pd.read_csv(options.work / f"{case.name}.csv").drop(columns=case.target).drop_duplicates())
         shape = {"rows": rows, "measured": measured, "seeds": options.seeds}

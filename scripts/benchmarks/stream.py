@@ -36,10 +36,12 @@ from common import cpu_name, read_results, table, write_results
 import beebo_scale as bs
 from beebo_scale.kernels.stationary import gram
 from beebo_scale.posterior import Posterior
-from beebo_scale.proposal.library.certified import Aim, choose
+from beebo_scale.proposal.library.certified import CertifiedBatch, choose_certified
+from beebo_scale.proposal.library.encoded import EncodedLibrary
 from beebo_scale.proposal.library.exclusion import Rules
 from beebo_scale.screening import ContinuousColumn, Encoder
 from beebo_scale.screening.library import Library, open_library
+from beebo_scale.specs import Choice, Limits
 
 D, CENTERS, MEASURED, CHUNK = 10, 512, 4000, 1024
 NAMES = [f"x{i}" for i in range(D)]
@@ -91,13 +93,20 @@ def opened(folder: Path, rows: int) -> tuple[bs.Surrogate, Posterior, Library]:
     return surrogate, surrogate.posterior(), library
 
 
+def chosen(
+    posterior: Posterior, encoder: Encoder, library: Library, choice: Choice, rules: Rules | None = None
+) -> CertifiedBatch:
+    """The certified choice from a library."""
+    return choose_certified(posterior, EncodedLibrary(library, encoder, rules or Rules(), Limits()), choice)
+
+
 def stream(folder: Path, rows: int, q: int, temperature: float) -> dict[str, Any]:
     """The certified choice, from opening the library to the rows of the batch."""
     bs.load_surrogate(folder / "sgpr.ckpt").posterior().mean(torch.zeros(1, D, dtype=torch.float64))  # imports
     start = time.perf_counter()
     surrogate, posterior, library = opened(folder, rows)
     ready = time.perf_counter()
-    choice = choose(posterior, surrogate.encoder, library, Aim(q, temperature, rules=Rules(surrogate.data.X)))
+    choice = chosen(posterior, surrogate.encoder, library, Choice(q, temperature=temperature), Rules(surrogate.data.X))
     end = time.perf_counter()
     names = ("certified", "certified_points", "passes", "shortlist", "smallest_accepted_gain", "best_score_left_out")
     return {
@@ -169,9 +178,9 @@ def botorch_choice(folder: Path, name: str, q: int) -> dict[str, Any]:
     if name == "beebo":
         encoder = Encoder(tuple(ContinuousColumn(column, 0.0, 1.0) for column in NAMES))
         posterior, frame = bs.posterior_of(gp), pd.DataFrame(pool, columns=NAMES)
-        choose(posterior, encoder, open_library(frame.iloc[:100], encoder.kinds), Aim(2))  # imports
+        chosen(posterior, encoder, open_library(frame.iloc[:100], encoder.kinds), Choice(2))  # imports
         start = time.perf_counter()
-        choice = choose(posterior, encoder, open_library(frame, encoder.kinds), Aim(q))
+        choice = chosen(posterior, encoder, open_library(frame, encoder.kinds), Choice(q))
         return {"seconds": time.perf_counter() - start, "certified": choice.certificate["certified"]}
     torch.manual_seed(0)
     acqf = qLogExpectedImprovement(gp, y.max()) if name == "qLogEI" else qUpperConfidenceBound(gp, 2.0)

@@ -28,14 +28,14 @@ from paper_problems import TABLES, published
 from beebo_scale.errors import InputError
 from beebo_scale.kernels.screen import PRIORS
 from beebo_scale.progress import track
-from beebo_scale.proposal import BoxSearch
-from beebo_scale.proposal.box.ascent import STARTS
 from beebo_scale.proposal.jobs.run_folder import Stopped, stopping_on_sigterm
-from beebo_scale.simulation import Fitting, Options
+from beebo_scale.simulation import Options
 from beebo_scale.simulation.loop import Plan, Run, read_run
 from beebo_scale.simulation.processes import run_all
 from beebo_scale.simulation.results import judge
 from beebo_scale.simulation.simulate import MAKERS
+from beebo_scale.specs import BoxSearch, Fitting
+from beebo_scale.specs.choice import STARTS
 from beebo_scale.temperature import Constant, ExploitLast
 
 ROOT = Path(__file__).parents[2]
@@ -87,7 +87,7 @@ class Case:
         tempered = self.temperature if self.temperature is not None else DEFAULT
         maker = MAKERS["mean-beebo" if self.method == "default" else self.method]
         options = Options(
-            Fitting(priors=setting.priors, transform=setting.transform, iterations=setting.iterations),
+            Fitting("exact", setting.transform, setting.priors, iterations=setting.iterations),
             ExploitLast(Constant(tempered)),
             kappa=(2.0 * tempered) ** 2,
             search=BoxSearch(setting.restarts, start=setting.search_start),  # type: ignore[arg-type]

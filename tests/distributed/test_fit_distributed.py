@@ -11,7 +11,7 @@ from tests.training.runs import screen
 pytestmark = pytest.mark.process
 CONFIG = """
 data: {file: %s, target: y, features: {x: continuous, z: continuous, c: categorical}, batch_size: 64, validation: 0.15}
-model: {kind: svgp, inducing_points: 40, start_iterations: 10}
+model: {kind: svgp, inducing_points: 40, iterations: 10}
 trainer: {max_epochs: 4, accelerator: cpu, enable_progress_bar: false}
 """
 
