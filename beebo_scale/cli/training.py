@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import torch
 from jsonargparse import ArgumentError
 from lightning.pytorch import Trainer
 from lightning.pytorch.callbacks import EarlyStopping, ModelCheckpoint
@@ -23,7 +24,7 @@ from lightning.pytorch.utilities.exceptions import MisconfigurationException
 from ..errors import InputError
 from ..training.callbacks import AtomicCheckpointIO, GainError, PredictionWriter
 from ..training.data import ScreeningDataModule
-from ..training.module import SurrogateModule
+from ..training.module import GONE, SurrogateModule
 from .arguments import plain_words
 
 PLAIN_WORDS = (
@@ -102,11 +103,12 @@ class Command(LightningCLI):
         if not Path(given).is_file():
             raise InputError(f"{given}: no such checkpoint; give a file that beebo-scale fit wrote")
         try:
-            super()._parse_ckpt_path()
-        except ArgumentError:
-            raise
+            content = torch.load(given, weights_only=True, map_location="cpu").get("hyper_parameters", {})
         except Exception as error:  # what a damaged file raises has no end
             raise InputError(f"{given}: not a readable checkpoint; give a file that beebo-scale fit wrote") from error
+        settings = {name: value for name, value in content.items() if name not in {"_instantiator", *GONE}}
+        if settings:
+            self.config = self.parser.parse_object({command: {"model": settings}}, self.config)
 
     def instantiate_trainer(self, **kwargs: Any) -> Trainer:
         """The trainer, with the processes that torchrun started and a log of its own."""
@@ -152,10 +154,7 @@ def run(arguments: Sequence[str]) -> None:
         try:
             Command(arguments)
         except ArgumentError as error:
-            message = str(error)
-            for pattern, words in PLAIN_WORDS:
-                message = re.sub(pattern, words, message)
-            raise InputError(plain_words(message, arguments, Command.subcommands())) from error
+            raise InputError(_told(str(error), arguments)) from error
         except SystemExit as leave:
             if isinstance(leave.__context__, KeyboardInterrupt):  # Lightning makes an exit of it
                 raise KeyboardInterrupt("a fit goes on by the same command with --ckpt_path last") from leave
@@ -166,6 +165,16 @@ def run(arguments: Sequence[str]) -> None:
             if error.filename is None and error.strerror is None:
                 raise
             raise InputError(f"{error.filename or 'the run folder'}: {error.strerror}; free the place") from error
+
+
+def _told(message: str, arguments: Sequence[str]) -> str:
+    """What the parser says, in words of the command line."""
+    for name, advice in GONE.items():
+        if f"model.{name}" in message:
+            return f"model.{name} is a setting of an earlier version: {advice}"
+    for pattern, words in PLAIN_WORDS:
+        message = re.sub(pattern, words, message)
+    return plain_words(message, arguments, Command.subcommands())
 
 
 def _processes(options: Any) -> dict[str, Any]:

@@ -200,8 +200,9 @@ class Runs(torch.optim.Optimizer):
         if closure is not None:
             closure()
         group = self.param_groups[0]
-        self.run(group["number"])
-        group["number"] += 1
+        number = group.get("number", 1)  # an optimizer of an earlier version has gone on from its start
+        self.run(number)
+        group["number"] = number + 1
 
 
 def triangle(n: int, itemsize: int) -> int:

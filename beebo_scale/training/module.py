@@ -37,6 +37,7 @@ WITHOUT = {
     "transform": "the data module standardises the target: data.transform",
     "epochs": "the trainer counts them: trainer.max_epochs",
 }
+GONE = {"start_iterations": "the search that training starts from has model.iterations, too; leave it out"}
 DEFAULT_KIND = "svgp"
 TYPES = {"kind": Literal["exact", "love", "sgpr", "svgp"], "rank": int | Literal["auto"]}  # a job names its kind
 
