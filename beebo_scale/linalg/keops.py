@@ -1,7 +1,9 @@
 """Products k(X, Z) V by pykeops, for stationary kernels and few columns.
 
 pykeops writes, compiles and caches one routine for each number of columns and number format, which takes seconds, and
-is worth it for a few columns only: with many, blocks through a matrix product are faster.
+is worth it for a few columns only: with many, blocks through a matrix product are faster. On two CPU cores it gained
+in float64, with up to four columns and three dimensions, alone: 0.4 to 0.6 of the time; in float32, with more columns
+or in ten dimensions 0.9 to 5 times (scripts/benchmarks/results/keops.md). On a GPU it is taken for few columns.
 """
 
 from __future__ import annotations
@@ -13,40 +15,61 @@ import shutil
 import warnings
 from collections.abc import Callable
 
+import torch
 from gpytorch.kernels import Kernel
 from torch import Tensor
 
 from ..kernels.stationary import StationaryKernel
 
 FEW = 4  # columns
+CPU_DIMENSIONS, CPU_ROWS = 3, 20_000  # where it gains on a CPU, and enough in one solve to pay for its compilation
 COMPILERS = ("g++", "clang++")
 
 Product = Callable[[Tensor, Tensor, Tensor], Tensor]
 
 
-def keops_product(kernel: Kernel) -> Product | None:
+def gains(Z: Tensor, columns: int) -> bool:
+    """Whether k(Z, Z) V is expected to be faster by KeOps.
+
+    Args:
+        Z: n x d, in the number format of the product.
+        columns: of V.
+    """
+    if columns > FEW or Z.is_cuda:
+        return columns <= FEW
+    return Z.dtype == torch.float64 and Z.shape[-1] <= CPU_DIMENSIONS and len(Z) >= CPU_ROWS
+
+
+def keops_product(kernel: Kernel, told: bool = True) -> Product | None:
     """(X, Z, V) -> k(X, Z) V (p x d, n x d, n x c -> p x c), or None where pykeops cannot do it.
 
-    A missing pykeops or compiler is said once, as a warning.
+    A missing pykeops or compiler is said once, as a warning, unless `told` is false.
     """
-    if not isinstance(kernel, StationaryKernel) or not _found():
+    if not isinstance(kernel, StationaryKernel):
+        return None
+    missing = _missing()
+    if missing:
+        if told:
+            _warn(missing)
         return None
     return functools.partial(_product, kernel)
 
 
 @functools.cache
-def _found() -> bool:
-    missing = None
+def _missing() -> str:
+    """What KeOps lacks here, empty where it works."""
     if not any(map(shutil.which, COMPILERS)):
-        missing = f"no C++ compiler ({' or '.join(COMPILERS)}) was found"
-    else:
-        try:
-            importlib.import_module("pykeops.torch")
-        except ImportError:
-            missing = "pykeops is not installed (pip install 'beebo-scale[keops]')"
-    if missing:
-        warnings.warn(f"products go without KeOps: {missing}; the results are the same", stacklevel=2)
-    return missing is None
+        return f"no C++ compiler ({' or '.join(COMPILERS)}) was found"
+    try:
+        importlib.import_module("pykeops.torch")
+    except ImportError:
+        return "pykeops is not installed (pip install 'beebo-scale[keops]')"
+    return ""
+
+
+@functools.cache
+def _warn(missing: str) -> None:
+    warnings.warn(f"products go without KeOps: {missing}; the results are the same", stacklevel=3)
 
 
 def _product(kernel: StationaryKernel, X: Tensor, Z: Tensor, V: Tensor) -> Tensor:

@@ -18,7 +18,7 @@ from torch import Tensor
 
 from ..kernels.stationary import gram
 from ..workers import Workers
-from .keops import FEW, keops_product
+from .keops import FEW, gains, keops_product
 
 CACHED = (256, 2048)  # rows and columns of a block on a CPU: 4 MB in float64
 LARGE = (4096, 16384)  # on a GPU: 512 MB, large enough that launching kernels does not count
@@ -35,8 +35,8 @@ class KernelMatrix:
             blocks a product is good to about 1e-6 of |K| |V|.
         block: rows and columns of a block, None by device. The rows are also the chunk that a worker computes.
         workers: that share the rows out.
-        keops: let pykeops compute products with few columns where it can (a stationary kernel, pykeops and a compiler
-            installed).
+        keops: whether pykeops computes products with few columns where it can (a stationary kernel, pykeops and a
+            compiler installed); None where it is expected to be faster (`gains`).
     """
 
     kernel: Kernel
@@ -44,7 +44,7 @@ class KernelMatrix:
     product_dtype: torch.dtype | None = None
     block: tuple[int, int] | None = None
     workers: Workers = field(default_factory=Workers)
-    keops: bool = False
+    keops: bool | None = None
 
     def __len__(self) -> int:
         return len(self.Z)
@@ -53,7 +53,9 @@ class KernelMatrix:
         """K V: n x c -> n x c, in the number format of Z."""
         kernel, Z = self._low
         V = V.to(Z.dtype)
-        product = keops_product(kernel) if self.keops and V.shape[-1] <= FEW else None
+        product = None
+        if self._by_keops(Z, V.shape[-1]):  # on a CPU little is lost without
+            product = keops_product(kernel, told=bool(self.keops) or Z.is_cuda)
         rows = self._blocks[0]
         count = -(-len(Z) // rows)  # chunks, rounded up
         parts = self.Z.new_zeros(-(-count // self.workers.size), rows, V.shape[-1])
@@ -61,6 +63,9 @@ class KernelMatrix:
             X = Z[chunk * rows : (chunk + 1) * rows]
             parts[slot, : len(X)] = self._rows(X, V) if product is None else product(X, Z, V)
         return self.workers.gather(parts, count).flatten(0, 1)[: len(Z)]
+
+    def _by_keops(self, Z: Tensor, columns: int) -> bool:
+        return gains(Z, columns) if self.keops is None else self.keops and columns <= FEW
 
     def rows(self, index: Tensor) -> Tensor:
         """k(z_i, Z) for some i: len(index) x n."""

@@ -2,6 +2,7 @@ import importlib.util
 import math
 import sys
 import warnings
+from dataclasses import replace
 
 import pytest
 import torch
@@ -25,10 +26,12 @@ def stationary(nu=2.5, active_dims=None):
 @pytest.fixture
 def fresh_search(monkeypatch):
     """KeOps is searched for anew, before and after."""
-    keops._found.cache_clear()
+    keops._missing.cache_clear()
+    keops._warn.cache_clear()
     yield monkeypatch
     monkeypatch.undo()
-    keops._found.cache_clear()
+    keops._missing.cache_clear()
+    keops._warn.cache_clear()
 
 
 @pytest.mark.parametrize("block", [None, (7, 5), (1, 1000), (50, 3), (64, 50)])
@@ -110,3 +113,22 @@ def test_keops_agrees(fresh_search, nu):
     Z, V = uniform(300, 5), normal(300, 2)
     kernel = stationary(nu, active_dims=torch.tensor([0, 2, 3]))
     close(KernelMatrix(kernel, Z, keops=True) @ V, KernelMatrix(kernel, Z) @ V, rtol=1e-9, atol=1e-7)
+
+
+def test_keops_is_taken_where_it_was_measured_to_be_faster():
+    many = torch.zeros(keops.CPU_ROWS, 3, dtype=torch.float64)
+    assert keops.gains(many, keops.FEW)
+    assert not keops.gains(many, keops.FEW + 1)
+    assert not keops.gains(many[:-1], 1)
+    assert not keops.gains(many.float(), 1)
+    assert not keops.gains(torch.zeros(keops.CPU_ROWS, 4, dtype=torch.float64), 1)
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")
+def test_keops_is_the_way_of_few_columns_on_a_gpu():
+    Z = uniform(50, 10).cuda()
+    assert keops.gains(Z, keops.FEW)
+    assert not keops.gains(Z, keops.FEW + 1)
+    K = KernelMatrix(stationary().cuda(), Z)
+    V = normal(50, 2).cuda()
+    close(K @ V, replace(K, keops=False) @ V, rtol=1e-9, atol=1e-7)
