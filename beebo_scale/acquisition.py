@@ -11,11 +11,12 @@ from __future__ import annotations
 import copy
 import math
 from collections.abc import Callable
+from types import ModuleType
 from typing import Any
 
 import torch
+import wrapt
 from botorch.acquisition.acquisition import AcquisitionFunction
-from botorch.acquisition.input_constructors import acqf_input_constructor
 from botorch.acquisition.objective import PosteriorTransform, ScalarizedPosteriorTransform
 from botorch.models import MultiTaskGP
 from botorch.models.model import Model
@@ -182,7 +183,6 @@ def _measured(model: Any, transform: PosteriorTransform | None) -> Tensor:
     return torch.cat([inputs[..., :column], inputs[..., column + 1 :]], dim=-1)
 
 
-@acqf_input_constructor(BatchedEnergyEntropy)
 def construct_inputs(
     model: Model,
     temperature: float = 0.5,
@@ -200,3 +200,9 @@ def construct_inputs(
         "maximize": maximize,
         "posterior_transform": posterior_transform,
     }
+
+
+@wrapt.when_imported("botorch.acquisition.input_constructors")
+def _register(registry: ModuleType) -> None:
+    """Tell botorch how this acquisition function is made; its registry takes a second to import and most never ask."""
+    registry.acqf_input_constructor(BatchedEnergyEntropy)(construct_inputs)

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from .information import information_gain
+from .linalg.pivoted_cholesky import pivoted_cholesky
 from .posterior import Posterior
 
 
@@ -32,9 +33,8 @@ def information_gain_lower_bound(posterior: Posterior, X: Tensor, rank: int = 51
     if rank < 1:
         raise ValueError(f"a rank is at least 1, got {rank}")
     with torch.no_grad():
-        L = _pivoted_cholesky(posterior, X, min(rank, len(X)))  # q x k
-        half = L / posterior.noise(X).sqrt().unsqueeze(-1)
-        return information_gain(half.mT @ half, 1.0)
+        half = _columns(posterior, X, min(rank, len(X))) / posterior.noise(X).sqrt()  # k x q
+        return information_gain(half @ half.mT, 1.0)
 
 
 def information_gain_upper_bound(posterior: Posterior, X: Tensor, block: int = 512) -> Tensor:
@@ -68,19 +68,17 @@ def _halves(X: Tensor, block: int) -> list[Tensor]:
     return _halves(X[order[:middle]], block) + _halves(X[order[middle:]], block)
 
 
-def _pivoted_cholesky(posterior: Posterior, X: Tensor, rank: int) -> Tensor:
-    """L (q x k, k <= rank) with L L' <= C: columns at the points of largest remaining variance over noise."""
-    F = posterior.features(X)  # q x r
-    residual = posterior.variance(X)  # q
-    floor = 1e-12 * float(residual.max())  # what is left below it is rounding
-    noise = posterior.noise(X)
-    L = X.new_zeros(len(X), rank)
-    for k in range(rank):
-        pivot = int((residual / noise).argmax())
-        if float(residual[pivot]) <= floor:
-            return L[:, :k]
-        point = slice(pivot, pivot + 1)
-        column = posterior.cross_covar(X, F, X[point], F[point]).squeeze(-1) - L[:, :k] @ L[pivot, :k]
-        L[:, k] = column / residual[pivot].sqrt()
-        residual = (residual - L[:, k].square()).clamp_min(0.0)
-    return L
+def _columns(posterior: Posterior, X: Tensor, rank: int) -> Tensor:
+    """L' (k x q, k <= rank) with L L' <= C: columns at the points of largest remaining variance over noise."""
+    F, variance, noise = posterior.features(X), posterior.variance(X), posterior.noise(X)  # q x r, q, q
+    floor = 1e-12 * float(variance.max())  # what is left below it is rounding
+
+    def column(i: int) -> Tensor:
+        return posterior.cross_covar(X, F, X[i : i + 1], F[i : i + 1]).squeeze(-1)
+
+    def pivot(rest: Tensor) -> int | None:
+        i = int((rest / noise).argmax())
+        return i if float(rest[i]) > floor else None
+
+    L = X.new_zeros(rank, len(X))
+    return L[: len(pivoted_cholesky(variance, column, pivot, L))]

@@ -1,4 +1,4 @@
-r"""Energies: what a batch is worth before information counts (paper, section 3 and the softmax appendix).
+r"""Energies: the value of a batch before information counts (paper, section 3 and the softmax appendix).
 
 An energy maps the posterior at a batch, mean (... q) and covariance (... q x q), to q E[summary] (...): it grows
 with q as the information gain does, so that the temperature means the same at any batch size.
@@ -40,7 +40,7 @@ class PointEnergy(Protocol):
     """An energy that is a sum over points."""
 
     def per_point(self, mean: Tensor, variance: Tensor, amplitude: float) -> Tensor:
-        """What each point is worth, ... q and ... q -> ... q."""
+        """The energy of each point, ... q and ... q -> ... q."""
         ...
 
 
@@ -63,7 +63,7 @@ class TargetEnergy:
     square root of the prior variance A brings the square back to the unit of f, so that T' means what it always does.
 
     It is a sum over points, so the greedy gain of a row of a library is its own value plus T times its marginal gain,
-    and only the second shrinks: see `worth`.
+    and only the second shrinks: see `valued`.
 
     Attributes:
         value: c, in the units of the posterior (`TargetScale.standardise` brings it there); `maximize` must be true.
@@ -80,12 +80,12 @@ class TargetEnergy:
         return self.per_point(mean, covar.diagonal(dim1=-2, dim2=-1), amplitude).sum(-1)
 
     def per_point(self, mean: Tensor, variance: Tensor, amplitude: float) -> Tensor:
-        """What each point is worth, ... q and ... q -> ... q."""
+        """The energy of each point, ... q and ... q -> ... q."""
         return -((mean - self.value).square() + variance) * amplitude**-0.5
 
 
-def worth(posterior: Posterior, energy: Energy) -> Posterior:
-    """A posterior whose mean is what a point is worth to an energy that is a sum over points; others are left alone.
+def valued(posterior: Posterior, energy: Energy) -> Posterior:
+    """A posterior whose mean is the energy of a point, for an energy that is a sum over points; others are left alone.
 
     With the mean energy on it, all that holds for the mean energy holds for the other one: certified greedy choice,
     blocks, gains that never rise. Value and covariance given pending points both come from `augment`.
@@ -97,7 +97,7 @@ def worth(posterior: Posterior, energy: Energy) -> Posterior:
 
 @dataclass(frozen=True)
 class ValuedPosterior(Posterior):
-    """A posterior whose mean is what each point is worth to an energy, see `worth`; not to be augmented with values.
+    """A posterior whose mean is each point's part of an energy, see `valued`; not to be augmented with values.
 
     Attributes:
         base: the posterior of f.
@@ -144,12 +144,12 @@ class ValuedPosterior(Posterior):
         return self.base.covar(X)
 
     def mean_variance_and_features(self, X: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """What each point is worth, its variance (both ... q) and its features (... q x r)."""
+        """The energy of each point, its variance (both ... q) and its features (... q x r)."""
         mean, variance, F = self.base.mean_variance_and_features(X)
         return self.energy.per_point(mean, variance, self.amplitude), variance, F
 
     def mean_and_covar(self, X: Tensor) -> tuple[Tensor, Tensor]:
-        """What each point is worth (... q) and the covariance (... q x q)."""
+        """The energy of each point (... q) and the covariance (... q x q)."""
         mean, covar = self.base.mean_and_covar(X)
         return self.energy.per_point(mean, covar.diagonal(dim1=-2, dim2=-1), self.amplitude), covar
 
@@ -162,7 +162,7 @@ class ValuedPosterior(Posterior):
         return self.base.cross_covar_product(S, F_S, W)
 
     def augment(self, X: Tensor, noise: Tensor | float | None = None, Y: Tensor | None = None) -> ValuedPosterior:
-        """Worth and covariance given measurements at X (q x d)."""
+        """Energies and covariance given measurements at X (q x d)."""
         return ValuedPosterior(self.base.augment(X, noise, Y), self.energy)
 
     def adapt(self, X: Tensor) -> ValuedPosterior:
@@ -316,7 +316,7 @@ def _weight_root(log_w: Tensor) -> Tensor:
 
 @dataclass(frozen=True)
 class TaskWeights:
-    """w(x, t) = w_t: what each output is worth in the energy of a batch of (input, task) pairs.
+    """w(x, t) = w_t: the weight of each output in the energy of a batch of (input, task) pairs.
 
     Attributes:
         values: one weight for each value 0, 1, ... of the task column; negative where small values are good.

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from beebo_scale import BatchedEnergyEntropy, MeanEnergy
-from beebo_scale.energy import SoftmaxEnergy, TargetEnergy, TaskWeights, log_softmax_weights, worth
+from beebo_scale.energy import SoftmaxEnergy, TargetEnergy, TaskWeights, log_softmax_weights, valued
 from tests.helpers import LAWS, close, exact_toy, matern52, normal, sparse_toy, uniform
 
 
@@ -429,26 +429,26 @@ def test_target_energy_has_a_gradient():
 @pytest.mark.parametrize("make", [exact_toy, sparse_toy])
 def test_worth_makes_the_mean_energy_the_target_energy(make):
     toy = make(d=2)
-    valued = worth(toy.posterior, TargetEnergy(0.3)).to(torch.float64)
+    target = valued(toy.posterior, TargetEnergy(0.3)).to(torch.float64)
     X, pending = uniform(3, 4, 2), uniform(2, 2, seed=5)
     for running in (None, pending):
         plain = BatchedEnergyEntropy(toy.posterior, 0.5, TargetEnergy(0.3), running)
-        other = BatchedEnergyEntropy(valued, 0.5, MeanEnergy(), running)
+        other = BatchedEnergyEntropy(target, 0.5, MeanEnergy(), running)
         close(other(X), plain(X))
     variance, F = toy.posterior.variance(X), toy.posterior.features(X)
     value = TargetEnergy(0.3).per_point(toy.mean(X), variance, toy.posterior.amplitude)
-    close(valued.mean(X), value, rtol=1e-8)
-    close(valued.mean_and_variance(X)[0], value, rtol=1e-8)
-    close(valued.mean_and_covar(X)[0], value, rtol=1e-8)
-    for actual, expected in zip(valued.mean_variance_and_features(X), (value, variance, F), strict=True):
+    close(target.mean(X), value, rtol=1e-8)
+    close(target.mean_and_variance(X)[0], value, rtol=1e-8)
+    close(target.mean_and_covar(X)[0], value, rtol=1e-8)
+    for actual, expected in zip(target.mean_variance_and_features(X), (value, variance, F), strict=True):
         close(actual, expected, rtol=1e-8)
-    assert valued.noise is toy.posterior.noise or float(valued.noise(X[0])[0]) == float(toy.posterior.noise(X[0])[0])
+    assert target.noise is toy.posterior.noise or float(target.noise(X[0])[0]) == float(toy.posterior.noise(X[0])[0])
 
 
 def test_worth_leaves_other_energies_alone():
     posterior = exact_toy().posterior
-    assert worth(posterior, MeanEnergy()) is posterior
-    assert worth(posterior, SoftmaxEnergy()) is posterior
+    assert valued(posterior, MeanEnergy()) is posterior
+    assert valued(posterior, SoftmaxEnergy()) is posterior
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf])

@@ -27,7 +27,7 @@ ALLOWED = {
     "posterior": {"protocols"},
     "kernel_posterior": {"kernels", "linalg", "posterior", "protocols"},
     "information": {"posterior", *FOUNDATIONS},
-    "bounds": {"information", "posterior", *FOUNDATIONS},
+    "bounds": {"information", "linalg", "posterior", *FOUNDATIONS},
     "energy": {"information", "posterior", "protocols", *FOUNDATIONS},
     "screening": {"errors", "specs"},
     "surrogates": {"information", "kernel_posterior", "kernels", "linalg", "posterior", "protocols", "screening"}

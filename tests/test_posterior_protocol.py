@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 import beebo_scale as bs
-from beebo_scale.energy import TargetEnergy, worth
+from beebo_scale.energy import TargetEnergy, valued
 from beebo_scale.posterior import Posterior
 from beebo_scale.proposal.box.multistart import optimize_box
 from beebo_scale.proposal.box.space import Space
@@ -146,10 +146,10 @@ def test_box_search_beats_random_batches(model):
 
 def test_energies_of_points_stand_on_it(model):
     X = uniform(7, D, seed=7)
-    valued = worth(model.posterior, TargetEnergy(0.3))
-    close(valued.covar(X), model.covar(X))
-    assert not torch.equal(valued.mean(X), model.mean(X))
-    assert isinstance(valued.augment(X[:2]), Posterior)
+    target = valued(model.posterior, TargetEnergy(0.3))
+    close(target.covar(X), model.covar(X))
+    assert not torch.equal(target.mean(X), model.mean(X))
+    assert isinstance(target.augment(X[:2]), Posterior)
 
 
 def test_conditioning_step_by_step_is_augmenting(model):

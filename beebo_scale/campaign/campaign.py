@@ -24,7 +24,7 @@ from ..surrogates import Surrogate, fit, load_surrogate
 from ..surrogates.outliers import far_out
 from .entry import enter, give_up
 from .folder import Folder, write_text
-from .results import Results
+from .results import ResultFile
 from .rows import EntryCounts
 from .settings import Settings
 from .state import INITIAL, CampaignState, columns
@@ -218,7 +218,7 @@ class Campaign:
         """
         with self.folder.locked():
             state = self.state()
-            return self._keep(*enter(state, Results.read(results, state.settings), extra, replicate))
+            return self._keep(*enter(state, ResultFile.read(results, state.settings), extra, replicate))
 
     def give_up(self, rows: Listing) -> EntryCounts:
         """Take experiments off what is pending without a result; they may be proposed again.
@@ -231,7 +231,7 @@ class Campaign:
         """
         with self.folder.locked():
             state = self.state()
-            return self._keep(*give_up(state, Results.read(rows, state.settings, with_target=False)))
+            return self._keep(*give_up(state, ResultFile.read(rows, state.settings, with_target=False)))
 
     def _keep(self, state: CampaignState, counts: EntryCounts) -> EntryCounts:
         write_text(self.folder.measured, state.measured)

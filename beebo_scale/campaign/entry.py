@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ..errors import InputError
-from ..screening.columns import rows_text
-from .results import Result, Results
+from ..screening.places import rows_text
+from .results import Result, ResultFile
 from .rows import EntryCounts, MeasuredRow, in_order, mark
 from .state import (
     EXTRA,
@@ -49,7 +49,7 @@ class ResultEntry:
     """
 
     state: CampaignState
-    results: Results
+    results: ResultFile
     untouched: dict[Key, int] = field(default_factory=dict)
     lines: dict[Key, list[MeasuredRow]] = field(default_factory=dict)
     changed: dict[int, MeasuredRow] = field(default_factory=dict)
@@ -287,7 +287,7 @@ def _fresh(rows: Sequence[Result], name: str, old: list[float], replicate: bool)
 
 
 def enter(
-    state: CampaignState, results: Results, extra: bool = False, replicate: bool = False
+    state: CampaignState, results: ResultFile, extra: bool = False, replicate: bool = False
 ) -> tuple[CampaignState, EntryCounts]:
     """Enter results: all, or none and an error.
 
@@ -310,7 +310,7 @@ def enter(
     return entry.close(), entry.counts
 
 
-def give_up(state: CampaignState, results: Results) -> tuple[CampaignState, EntryCounts]:
+def give_up(state: CampaignState, results: ResultFile) -> tuple[CampaignState, EntryCounts]:
     """Release proposals that will not be tried: all, or none and an error.
 
     Raises:

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ..errors import InputError
-from ..screening.columns import Place, check_numbers, check_scalars, missing_text
+from ..screening.columns import check_numbers, check_scalars, missing_text
 from ..screening.files.numerals import numbers
 from ..screening.files.opening import Source, listing, open_source
+from ..screening.places import Place
 from .settings import Settings
 from .state import Key, keys
 
@@ -40,7 +41,7 @@ class Result:
 
 
 @dataclass(frozen=True)
-class Results:
+class ResultFile:
     """Checked results of one file.
 
     Attributes:
@@ -58,7 +59,7 @@ class Results:
     @classmethod
     def read(
         cls, source: str | os.PathLike[str] | pd.DataFrame, settings: Settings, with_target: bool = True
-    ) -> Results:
+    ) -> ResultFile:
         """Read a file that has the id column or all features, and (unless it only names rows) a target or several.
 
         Raises:

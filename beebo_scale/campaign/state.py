@@ -11,7 +11,8 @@ import numpy as np
 import torch
 
 from ..errors import InputError
-from ..screening.columns import Place, check_numbers, convert
+from ..screening.columns import check_numbers, convert
+from ..screening.places import Place
 from ..surrogates.data.observe import target_scale
 from .folder import Folder, read_text
 from .settings import Settings
@@ -113,7 +114,7 @@ class CampaignState:
         return np.stack(cells, axis=-1)
 
     @cached_property
-    def worth(self) -> np.ndarray:
+    def objective(self) -> np.ndarray:
         """The target of each result, n, NaN where there is none.
 
         Of several targets, the weighted sum of the means of each over an experiment, standardised as the fit does it;
@@ -126,16 +127,16 @@ class CampaignState:
             return y[:, 0]
         experiment = [self.measured[name].to_numpy() for name in self.settings.columns.features]
         means = pd.DataFrame(y).groupby(experiment).transform("mean").to_numpy()
-        worth = np.zeros(len(y))
+        objective = np.zeros(len(y))
         for weight, own, mean in zip(self.settings.columns.weights.values(), y.T, means.T, strict=True):
             known = torch.tensor(own[~np.isnan(own)])
             scale = target_scale(known, self.settings.fitting.transform, robust=self.settings.fitting.robust)
-            worth += weight * scale.standardise(torch.tensor(mean)).numpy()
-        return worth
+            objective += weight * scale.standardise(torch.tensor(mean)).numpy()
+        return objective
 
     def best(self, frame: pd.DataFrame) -> int | None:
         """Label of the best of some results, None if there is no value."""
-        y, hit = self.worth[frame.index.to_numpy()], self.settings.choice.hit
+        y, hit = self.objective[frame.index.to_numpy()], self.settings.choice.hit
         goodness = -np.abs(y - hit) if hit is not None else -y if self.settings.choice.minimize else y
         return None if np.isnan(goodness).all() else int(frame.index[int(np.nanargmax(goodness))])
 

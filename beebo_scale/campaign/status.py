@@ -46,7 +46,7 @@ class Status:
         others: replicates and results that nobody proposed.
         rounds: round by round.
         best: column -> cell of the best result so far, as in measured.csv; None before the first.
-        worth: value of the target of that result, or of the weighted sum of several.
+        objective: value of the target of that result, or of the weighted sum of several.
         values: target -> results from before the campaign that have it.
     """
 
@@ -54,7 +54,7 @@ class Status:
     others: int
     rounds: tuple[Round, ...]
     best: dict[str, str] | None
-    worth: float | None
+    objective: float | None
     values: dict[str, int]
 
 
@@ -67,7 +67,7 @@ def status_of(folder: Folder, state: CampaignState) -> Status:
         others=int(((measured["round"] == "") & (measured["status"] != INITIAL)).sum()),
         rounds=tuple(_round(folder, state, int(number)) for number in state.proposed["round"].unique()),
         best=None if best is None else {str(name): str(cell) for name, cell in measured.loc[best].items()},
-        worth=None if best is None else float(state.worth[best]),
+        objective=None if best is None else float(state.objective[best]),
         values=_counted(state, ~np.isnan(state.values(initial))),
     )
 
@@ -87,7 +87,7 @@ def _round(folder: Folder, state: CampaignState, number: int) -> Round:
         failed=count[FAILED],
         given_up=count[GIVEN_UP],
         pending=int(pending.sum()),
-        best=None if best is None else float(state.worth[best]),
+        best=None if best is None else float(state.objective[best]),
         partial=count[PARTIAL],
         out=_counted(state, state.out[pending]),
     )

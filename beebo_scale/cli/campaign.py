@@ -97,13 +97,13 @@ def _init(options: Namespace) -> Campaign:
 
 def _suggest(options: Namespace) -> Any:
     from ..campaign import Campaign
-    from ..screening import check_names
+    from ..screening import check_map_columns
     from ..screening.invalid import dropped_path, told
 
     campaign = Campaign.open(options.folder)
     layout = plates.layout_of(options, campaign.settings.choice.seed)
     if layout is not None:
-        check_names([*campaign.settings.columns.features, str(campaign.settings.columns.id)])
+        check_map_columns([*campaign.settings.columns.features, str(campaign.settings.columns.id)])
     suggestion = campaign.suggest(options.q, layout)
     for note in suggestion.notes:
         print(f"note: {note}")
@@ -172,7 +172,7 @@ def _status(options: Namespace) -> Status:
     print(f"{options.folder}: {status.initial} results before round 1{values}{others}")
     if status.rounds:
         print("\n".join(_rounds(status.rounds, columns.several)))
-    if status.best is not None and status.worth is not None:
+    if status.best is not None and status.objective is not None:
         names = dict.fromkeys([*filter(None, [columns.id]), *columns.features])
         what = [f"{name} {status.best[name]}" for name in names if status.best[name]]
         when = f"round {status.best['round']}" if status.best["round"] else status.best["status"]
@@ -180,7 +180,7 @@ def _status(options: Namespace) -> Status:
         if columns.several:
             goal += " in standard deviations:"
             what = [f"{name} {float(status.best[name]):g}" for name in columns.targets if status.best[name]] + what
-        print(f"best so far: {goal} {status.worth:g} ({', '.join(what)}; {when})")
+        print(f"best so far: {goal} {status.objective:g} ({', '.join(what)}; {when})")
     return status
 
 

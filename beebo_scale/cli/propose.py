@@ -46,7 +46,7 @@ def add_options(parser: ArgumentParser) -> None:
 def run(options: Namespace) -> Batch:
     """Check, load, prepare, choose in chunks that survive, write."""
     from ..proposal import choose, prepare
-    from ..proposal.jobs.chunks import Crew, on_first
+    from ..proposal.jobs.chunks import ChunkRunner, on_first
     from ..proposal.jobs.processes import device_of, join
     from ..proposal.jobs.run_folder import stopping_on_sigterm
     from ..screening.invalid import dropped_path, told
@@ -62,7 +62,7 @@ def run(options: Namespace) -> Batch:
         _say(workers, f"{options.surrogate}: {surrogate.kind} surrogate of {surrogate.target}; features: {kinds}")
         prepared = prepare(choice, surrogate.encoder, surrogate.measured, columns.id, columns.drop_invalid)
         with _ledger(options, prepared, workers, device.type) as ledger:
-            batch = choose(prepared, surrogate, Crew(workers, ledger), device)
+            batch = choose(prepared, surrogate, ChunkRunner(workers, ledger), device)
             _record(batch, options, workers, device.type)
             maps = on_first(workers, lambda: _write(batch, options.out, layout))
     _say(workers, f"{options.out}: {choice.q} rows to measure next")

@@ -30,10 +30,13 @@ from torch import Tensor
 
 from ..errors import InputError
 from .kernel_matrix import KernelMatrix
+from .pivoted_cholesky import pivoted_cholesky
 
-BLOCK = 64  # columns that are worth iterating on together, and pivots drawn together
+COLUMNS_TOGETHER = 64  # columns that are worth iterating on together, and pivots drawn together
 RANKS = (100, 2048)  # of the preconditioner: an eighth of the rows, within these limits ...
-NUMBERS = 2**27  # ... and so many numbers of L, 1 GB: beside products with all of K its own products cost little
+PRECONDITIONER_NUMBERS = (
+    2**27
+)  # ... and so many numbers of L, 1 GB: beside products with all of K its own products cost little
 RESTARTS = 3  # from the true residual, should rounding have led the recursion away from it
 
 
@@ -142,8 +145,8 @@ class CovarianceSolver:
     def preconditioner(self) -> Preconditioner:
         """M^-1/2."""
         n, (least, most) = len(self.K), RANKS
-        rank = max(least, min(most, n // 8, NUMBERS // n)) if self.rank is None else self.rank
-        return Preconditioner.of(pivoted_cholesky(self.K, self.sigma2, rank))
+        rank = max(least, min(most, n // 8, PRECONDITIONER_NUMBERS // n)) if self.rank is None else self.rank
+        return Preconditioner.of(drawn_cholesky(self.K, self.sigma2, rank))
 
     def _apply(self, V: Tensor) -> Tensor:
         """M^-1/2 (Sigma^-1/2 K Sigma^-1/2 + 1) M^-1/2 V."""
@@ -152,8 +155,8 @@ class CovarianceSolver:
         return P((self.K @ (V / s)) / s + V)
 
     def _joined(self, B: Tensor) -> Tensor:
-        """B and random columns, BLOCK in all."""
-        count = max(0, min(BLOCK, len(B)) - B.shape[-1])
+        """B and random columns, COLUMNS_TOGETHER in all."""
+        count = max(0, min(COLUMNS_TOGETHER, len(B)) - B.shape[-1])
         generator = torch.Generator().manual_seed(0)
         extra = torch.randn(len(B), count, generator=generator, dtype=B.dtype)
         return torch.cat([B, extra.to(B.device)], dim=-1)
@@ -185,7 +188,7 @@ class Preconditioner:
         return V - self.L @ (self.G @ (self.L.mT @ V))
 
 
-def pivoted_cholesky(K: KernelMatrix, sigma2: Tensor, rank: int, seed: int = 0) -> Tensor:
+def drawn_cholesky(K: KernelMatrix, sigma2: Tensor, rank: int, seed: int = 0) -> Tensor:
     """L with L L' <= Sigma^-1/2 K Sigma^-1/2, at rows drawn with probabilities proportional to what remains of them.
 
     Rows are drawn a block at a time, so that the work is in matrix products; of rows that say nearly the same the
@@ -206,7 +209,7 @@ def pivoted_cholesky(K: KernelMatrix, sigma2: Tensor, rank: int, seed: int = 0) 
     L, done = rest.new_zeros(len(rest), min(rank, len(rest))), 0
     while done < L.shape[-1]:
         rest = K.workers.first(torch.where(rest > least, rest, 0.0))  # pivots must be the same on all workers
-        count = min(BLOCK, L.shape[-1] - done, int(rest.count_nonzero()))
+        count = min(COLUMNS_TOGETHER, L.shape[-1] - done, int(rest.count_nonzero()))
         if count == 0:
             break
         rows = torch.multinomial(rest.cpu(), count, generator=generator).to(s.device)
@@ -224,16 +227,13 @@ def pivoted_cholesky(K: KernelMatrix, sigma2: Tensor, rank: int, seed: int = 0) 
 
 def _independent(C: Tensor, floor: float) -> list[int]:
     """Rows of a small matrix by pivoted Cholesky: one by one the largest remainder, as long as it is above `floor`."""
-    L, rest, pivots = torch.zeros_like(C), C.diagonal().clone(), list[int]()
-    for j in range(len(C)):
+    taken = iter(range(len(C)))
+
+    def pivot(rest: Tensor) -> int | None:
         i = int(rest.argmax())
-        if j > 0 and float(rest[i]) <= floor:
-            break
-        L[:, j] = (C[i] - L[:, :j] @ L[i, :j]) / rest[i].sqrt()
-        rest = rest - L[:, j].square()
-        rest[i] = 0.0
-        pivots.append(i)
-    return pivots
+        return i if next(taken) == 0 or float(rest[i]) > floor else None
+
+    return pivoted_cholesky(C.diagonal(), lambda i: C[i], pivot, torch.zeros_like(C))
 
 
 def conjugate_gradients(

@@ -21,7 +21,7 @@ from torch import Tensor
 
 from ..kernels.stationary import StationaryKernel
 
-FEW = 4  # columns
+COLUMNS = 4  # columns
 CPU_DIMENSIONS, CPU_ROWS = 3, 20_000  # where it gains on a CPU, and enough in one solve to pay for its compilation
 COMPILERS = ("g++", "clang++")
 
@@ -35,8 +35,8 @@ def gains(Z: Tensor, columns: int) -> bool:
         Z: n x d, in the number format of the product.
         columns: of V.
     """
-    if columns > FEW or Z.is_cuda:
-        return columns <= FEW
+    if columns > COLUMNS or Z.is_cuda:
+        return columns <= COLUMNS
     return Z.dtype == torch.float64 and Z.shape[-1] <= CPU_DIMENSIONS and len(Z) >= CPU_ROWS
 
 

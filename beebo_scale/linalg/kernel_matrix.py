@@ -18,7 +18,7 @@ from torch import Tensor
 
 from ..kernels.stationary import gram
 from ..workers import Workers
-from .keops import FEW, gains, keops_product
+from .keops import COLUMNS, gains, keops_product
 
 CACHED = (256, 2048)  # rows and columns of a block on a CPU: 4 MB in float64
 LARGE = (4096, 16384)  # on a GPU: 512 MB, large enough that launching kernels does not count
@@ -65,7 +65,7 @@ class KernelMatrix:
         return self.workers.gather(parts, count).flatten(0, 1)[: len(Z)]
 
     def _by_keops(self, Z: Tensor, columns: int) -> bool:
-        return gains(Z, columns) if self.keops is None else self.keops and columns <= FEW
+        return gains(Z, columns) if self.keops is None else self.keops and columns <= COLUMNS
 
     def rows(self, index: Tensor) -> Tensor:
         """k(z_i, Z) for some i: len(index) x n."""

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-ROWS = 1024  # of a row of blocks, at most, that grows instead of being followed by another
+BLOCK_ROWS = 1024  # of a row of blocks, at most, that grows instead of being followed by another
 
 
 class Root(Protocol):
@@ -154,7 +154,7 @@ class BlockRoot:
             return BlockRoot((row,))
         *others, last = self.rows
         row = row.to(last.dtype)
-        if len(last) + len(row) > ROWS:
+        if len(last) + len(row) > BLOCK_ROWS:
             return BlockRoot((*self.rows, row))
         last = torch.cat([last, last.new_zeros(len(last), len(row))], dim=-1)
         return BlockRoot((*others, torch.cat([last, row])))

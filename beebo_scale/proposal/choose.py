@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from ..acquisition import BatchedEnergyEntropy
-from ..energy import Energy, MeanEnergy, PointEnergy, SoftmaxEnergy, TargetEnergy, worth
+from ..energy import Energy, MeanEnergy, PointEnergy, SoftmaxEnergy, TargetEnergy, valued
 from ..errors import InputError
 from ..posterior import Posterior
 from ..screening import Batch
@@ -22,7 +22,7 @@ from .box.blocks import ranked
 from .box.multistart import optimize_box
 from .box.repeats import replace_repeats
 from .box.units import BoxUnits
-from .jobs.chunks import Crew
+from .jobs.chunks import ChunkRunner
 from .library.certified import choose_certified
 from .library.encoded import EncodedLibrary
 from .library.exchanges import improve_batch
@@ -51,14 +51,14 @@ class _Found:
 
 
 def choose(
-    prepared: Prepared, surrogate: Surrogate, crew: Crew | None = None, device: torch.device | str = "cpu"
+    prepared: Prepared, surrogate: Surrogate, runner: ChunkRunner | None = None, device: torch.device | str = "cpu"
 ) -> Batch:
     """Choose the next q experiments by BEEBO, a(X) = q E[summary] + T' sqrt(A) I(X).
 
     Args:
         prepared: from `prepare`, with the surrogate's features.
         surrogate: from `fit` or `load_surrogate`.
-        crew: workers that share the work, and the ledger of what they have finished; all get the same batch.
+        runner: workers that share the work, and the ledger of what they have finished; all get the same batch.
         device: where to compute.
 
     Returns:
@@ -69,7 +69,7 @@ def choose(
     """
     start, choice = time.monotonic(), prepared.choice
     energy = energy_of(choice, surrogate)
-    chooser = _Chooser(surrogate, prepared, energy, crew or Crew(), torch.device(device))
+    chooser = _Chooser(surrogate, prepared, energy, runner or ChunkRunner(), torch.device(device))
     found = chooser.found()
     summary = surrogate.summary()
     run = {
@@ -137,7 +137,7 @@ class _Chooser:
     surrogate: Surrogate
     prepared: Prepared
     energy: Energy
-    crew: Crew
+    runner: ChunkRunner
     device: torch.device
 
     def found(self) -> _Found:
@@ -149,8 +149,8 @@ class _Chooser:
 
     @cached_property
     def posterior(self) -> Posterior:
-        """What the choice is made by: its mean is what a point is worth."""
-        return worth(self.surrogate.posterior(), self.energy).to(self.device)
+        """What the choice is made by: its mean is the energy of a point."""
+        return valued(self.surrogate.posterior(), self.energy).to(self.device)
 
     @property
     def joint(self) -> Energy:
@@ -166,7 +166,7 @@ class _Chooser:
 
     def _from_library(self, library: EncodedLibrary) -> _Found:
         """A certified greedy batch, and where the energy weighs the batch jointly, what exchanges make of it."""
-        certified = choose_certified(self.posterior, library, self.prepared.choice, self.crew)
+        certified = choose_certified(self.posterior, library, self.prepared.choice, self.runner)
         rows, X, gain = certified.rows, certified.X, certified.gain
         record = {"certificate": certified.certificate, "library": certified.counts}
         if not isinstance(self.joint, MeanEnergy):
@@ -192,7 +192,7 @@ class _Chooser:
         choice, rules = self.prepared.choice, self.prepared.rules
         space, taken = units.space.to(self.device), rules.taken().to(self.device)
         acqf, search = self.acquisition, choice.search
-        X, _, found = optimize_box(acqf, space, choice.q, search, choice.seed, self.crew)
+        X, _, found = optimize_box(acqf, space, choice.q, search, choice.seed, self.runner)
         replaced = 0
         if not choice.allow_repeats:
             X, replaced = replace_repeats(acqf, X, space, taken, choice.seed)

@@ -22,7 +22,7 @@ from .library.exclusion import Rules
 from .library.named_rows import NamedRows, encoded_rows, read_named
 from .provenance import input_hashes
 
-ADDED = ("rank", "mean", "std", "gain")  # columns of a batch beside the id and the features
+BATCH_COLUMNS = ("rank", "mean", "std", "gain")  # columns of a batch beside the id and the features
 
 
 @dataclass(frozen=True, eq=False)
@@ -118,6 +118,6 @@ def _rules(
 
 def check_names(encoder: Encoder, *others: str | None) -> None:
     """Refuse features, and other columns of a batch, that have the name of one that a batch adds."""
-    taken = [name for name in ADDED if name in others or name in encoder.kinds]
+    taken = [name for name in BATCH_COLUMNS if name in others or name in encoder.kinds]
     if taken:
         raise InputError(f"column {taken[0]!r} has the name of a column that a batch adds; rename it in all files")

@@ -9,7 +9,7 @@ import torch
 from ..screening import Batch
 from ..specs import Choice, keywords_of
 from .choose import choose
-from .jobs.chunks import Crew
+from .jobs.chunks import ChunkRunner
 from .prepare import prepare
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ def propose(
     *,
     id: str | None = None,
     drop_invalid: bool = False,
-    crew: Crew | None = None,
+    runner: ChunkRunner | None = None,
     device: torch.device | str = "cpu",
     **choice: Any,
 ) -> Batch:
@@ -39,7 +39,7 @@ def propose(
         id: column of the library that names its rows.
         drop_invalid: leave out rows of the library that cannot be read, instead of refusing it: the batch is that of a
             library without them, and its `invalid` lists them.
-        crew: workers that share the work, and the ledger of what they have finished; all get the same batch.
+        runner: workers that share the work, and the ledger of what they have finished; all get the same batch.
         device: where to compute.
         choice: everything else, see `Choice`.
 
@@ -51,4 +51,4 @@ def propose(
     """
     asked = Choice(q=q, library=library, bounds=bounds, **choice)
     prepared = prepare(asked, surrogate.encoder, surrogate.measured, id, drop_invalid)
-    return choose(prepared, surrogate, crew, device)
+    return choose(prepared, surrogate, runner, device)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 INK, ACCENT, PALE = "#1f2933", "#1769aa", "#b8c4ce"
 SHOWN = 30  # inputs with a bar of their own
-MANY = 3000  # points beyond which a density is drawn
+DENSITY_POINTS = 3000  # points beyond which a density is drawn
 
 
 def new_figure(width: float = 5.2, height: float = 3.6) -> tuple[Any, Any]:
@@ -58,7 +58,7 @@ def predicted_against_measured(held_out: HeldOut, target: str) -> str:
     """Each held-out row, or their density where there are many."""
     figure, axes = new_figure()
     points = (held_out.measured, held_out.mean)
-    if len(held_out.mean) > MANY:
+    if len(held_out.mean) > DENSITY_POINTS:
         axes.hexbin(*points, gridsize=60, bins="log", cmap="Blues", mincnt=1, linewidths=0.1)
     else:
         axes.scatter(*points, s=10, alpha=0.5, color=ACCENT, edgecolors="none")

@@ -11,7 +11,7 @@ from typing import Any
 
 from ..screening import atomic_write, check_folder
 from .figures import bars, calibration, curve, predicted_against_measured, residuals
-from .run import HeldOut, ProposedBatch, Run, read_run, relevance
+from .run import HeldOut, ProposedBatch, TrainingRun, read_training_run, relevance
 
 CURVES = {
     "val_rmse": "validation RMSE",
@@ -20,7 +20,7 @@ CURVES = {
     "val_spearman": "rank correlation",
     "train_loss": "training loss",
 }
-ROWS = 20  # of a batch
+BATCH_ROWS = 20  # of a batch
 
 
 def write_report(folder: str, out: str | None = None) -> Path:
@@ -34,14 +34,14 @@ def write_report(folder: str, out: str | None = None) -> Path:
         InputError: no run there, no matplotlib, or the page cannot be written.
     """
     path = Path(folder) / "report.html" if out is None else Path(out)
-    run = read_run(Path(folder))
+    run = read_training_run(Path(folder))
     check_folder(path)
     text = page(run)
     atomic_write(path, lambda temporary: temporary.write_text(text, encoding="utf-8"))
     return path
 
 
-def page(run: Run) -> str:
+def page(run: TrainingRun) -> str:
     """The page as text."""
     target = run.surrogate.target
     sections = [
@@ -56,7 +56,7 @@ def page(run: Run) -> str:
     return template.substitute(title=title, body="\n".join(sections))
 
 
-def _facts(run: Run) -> dict[str, Any]:
+def _facts(run: TrainingRun) -> dict[str, Any]:
     summary = run.surrogate.summary()
     kinds = ", ".join(f"{name} ({kind})" for name, kind in summary["features"].items())
     facts = {
@@ -76,7 +76,7 @@ def _facts(run: Run) -> dict[str, Any]:
     return facts | ({"warning": summary["warning"]} if summary.get("warning") else {})
 
 
-def _curves(run: Run) -> Iterable[str]:
+def _curves(run: TrainingRun) -> Iterable[str]:
     shown = [name for name in CURVES if name in run.curves and run.curves[name].notna().any()]
     if not shown:
         return ["<p>No log was kept.</p>"]
@@ -100,7 +100,7 @@ def _judged(held_out: HeldOut | None, target: str) -> Iterable[str]:
     ]
 
 
-def _relevance(run: Run) -> Iterable[str]:
+def _relevance(run: TrainingRun) -> Iterable[str]:
     values = relevance(run.surrogate)
     parts = []
     if values:
@@ -122,7 +122,7 @@ def _batch(batch: ProposedBatch) -> Iterable[str]:
         "temperature": batch.run.get("temperature"),
         "certified": "does not apply" if certified is None else "yes" if certified else "no",
     }
-    head = batch.frame.head(ROWS)
+    head = batch.frame.head(BATCH_ROWS)
     cells = "".join(f"<th>{html.escape(str(name))}</th>" for name in head)
     lines = "".join("<tr>" + "".join(f"<td>{_cell(value)}</td>" for value in row) + "</tr>" for row in head.to_numpy())
     more = f"<p>The first {len(head)} of {len(batch.frame)} rows.</p>" if len(batch.frame) > len(head) else ""

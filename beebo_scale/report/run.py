@@ -16,14 +16,14 @@ from ..errors import InputError
 from ..screening import Encoder
 from ..surrogates import Surrogate, load_surrogate
 from ..surrogates.predictive import PREDICTIVE
-from ..training.splits import NAMES, TEST, VALIDATION
+from ..training.splits import SPLIT_NAMES, TEST, VALIDATION
 from ..training.store import DATA_KEY, Store, find
 
 if TYPE_CHECKING:
     import pandas as pd
 
 CHECKPOINTS = ("best.ckpt", "last.ckpt")
-CHUNK = 2048  # rows predicted at once
+PREDICTED_AT_ONCE = 2048  # rows predicted at once
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ class ProposedBatch:
 
 
 @dataclass(frozen=True)
-class Run:
+class TrainingRun:
     """Everything that a report shows.
 
     Attributes:
@@ -78,7 +78,7 @@ class Run:
     batches: list[ProposedBatch]
 
 
-def read_run(folder: Path) -> Run:
+def read_training_run(folder: Path) -> TrainingRun:
     """Read a run folder.
 
     Raises:
@@ -93,7 +93,7 @@ def read_run(folder: Path) -> Run:
     identity = torch.load(checkpoint, map_location="cpu", weights_only=True).get(DATA_KEY)
     store = find(folder / "cache", identity)
     held_out = None if store is None else _held_out(surrogate, store)
-    return Run(folder, checkpoint, surrogate, _curves(folder), held_out, list(_batches(folder)))
+    return TrainingRun(folder, checkpoint, surrogate, _curves(folder), held_out, list(_batches(folder)))
 
 
 def relevance(surrogate: Surrogate) -> dict[str, float]:
@@ -131,7 +131,7 @@ def _held_out(surrogate: Surrogate, store: Store) -> HeldOut:
     part = TEST if len(store.members(TEST)) else VALIDATION
     rows, posterior, scale = store.members(part), surrogate.posterior(), surrogate.scale
     means, errors = [], []
-    for some in rows.split(CHUNK):
+    for some in rows.split(PREDICTED_AT_ONCE):
         X = store.packing.unpack(store.rows[some])
         with torch.no_grad():
             mean, variance = posterior.mean_and_variance(X)
@@ -139,7 +139,7 @@ def _held_out(surrogate: Surrogate, store: Store) -> HeldOut:
         means.append(scale.moments(mean, variance)[0])
         judge, variance = PREDICTIVE[surrogate.likelihood], variance + surrogate.batch_variance
         errors.append(judge(scale.standardise(store.y[some]), mean, variance, noise)[1])
-    return HeldOut(NAMES[part], store.y[rows].numpy(), torch.cat(means).numpy(), torch.cat(errors).numpy())
+    return HeldOut(SPLIT_NAMES[part], store.y[rows].numpy(), torch.cat(means).numpy(), torch.cat(errors).numpy())
 
 
 def _batches(folder: Path) -> Iterator[ProposedBatch]:

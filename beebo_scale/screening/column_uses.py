@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     import pandas as pd
 
 IGNORED = "ignored"
-LOOKED_AT = 1000  # cells that tell whether a column holds dates
-MANY = 20  # so many different texts without a repeat are names, not labels
+DATE_CELLS = 1000  # cells that tell whether a column holds dates
+NAMES_NOT_LABELS = 20  # so many different texts without a repeat are names, not labels
 LINES = 30  # of a listing
 
 _MONTH = r"(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]*"
@@ -76,7 +76,7 @@ def infer(values: pd.Series, typed: bool, place: Place) -> Use:
 
 def _check_mixed(values: pd.Series, number: np.ndarray, bad: np.ndarray, place: Place) -> None:
     """Refuse a column that is meant as numbers but does not hold numbers only: labels would forget their order."""
-    text = values[bad].iloc[:LOOKED_AT].astype(object).astype(str)
+    text = values[bad].iloc[:DATE_CELLS].astype(object).astype(str)
     almost = np.array([hint(cell) is not None for cell in text], dtype=bool)
     if number.sum() + almost.mean() * bad.sum() <= len(values) / 2:
         return
@@ -134,7 +134,7 @@ def reason_to_ignore(values: pd.Series, place: Place) -> str | None:
     kind = pd.api.types.infer_dtype(given, skipna=True)
     if kind in ("datetime64", "datetime", "date", "time", "period", "timedelta64", "timedelta"):
         return "holds dates or times"
-    head = given.iloc[:LOOKED_AT].astype(object).astype(str).str.strip()
+    head = given.iloc[:DATE_CELLS].astype(object).astype(str).str.strip()
     head = head[head != ""]
     if not len(head):
         return "is empty" if missing_text(given).all() else None
@@ -142,7 +142,7 @@ def reason_to_ignore(values: pd.Series, place: Place) -> str | None:
         return None
     if head.map(lambda cell: DATE.match(cell) is not None).all():
         return "holds dates or times"
-    if len(head) >= MANY and head.is_unique and numbers(head)[1].all() and given.is_unique:
+    if len(head) >= NAMES_NOT_LABELS and head.is_unique and numbers(head)[1].all() and given.is_unique:
         return "holds another text in each row; an id, or name it with a kind (protein, dna, smiles)"
     return None
 

@@ -8,15 +8,13 @@ import numpy as np
 
 from .files.numerals import hint, numbers, too_long
 from .fingerprints import check_molecules
-from .places import CellError, shown
-from .places import Place as Place
-from .places import rows_text as rows_text
+from .places import CellError, Place, shown
 
 if TYPE_CHECKING:
     import pandas as pd
 
 ALPHABETS = {"protein": "ACDEFGHIKLMNPQRSTVWY", "dna": "ACGT"}
-KINDS = ("continuous", "categorical", *ALPHABETS, "smiles")
+COLUMN_KINDS = ("continuous", "categorical", *ALPHABETS, "smiles")
 BLANKS = " \t\r\n\v\f\u00a0\u2007\u202f\u200b\ufeff"  # around a cell, also those that nobody sees
 
 
@@ -66,7 +64,7 @@ def convert(values: pd.Series, kind: str, place: Place, length: int | None = Non
 
     Args:
         values: n cells.
-        kind: one of KINDS.
+        kind: one of COLUMN_KINDS.
         place: where they stand.
         length: number of letters of a sequence; None for that of the first.
 

@@ -12,7 +12,7 @@ import numpy as np
 from ..errors import InputError
 from .columns import ALPHABETS, letter_codes
 from .files.opening import did_you_mean
-from .fingerprints import BITS, MOST, RADIUS, packed_fingerprints
+from .fingerprints import BITS, LARGEST_COUNT, MORGAN_RADIUS, packed_fingerprints
 from .places import Place
 from .table import Table
 
@@ -137,7 +137,7 @@ class FingerprintColumn:
     """
 
     name: str
-    radius: int = RADIUS
+    radius: int = MORGAN_RADIUS
     bits: int = BITS
     counts: bool = True
     kind = "smiles"
@@ -153,7 +153,7 @@ class FingerprintColumn:
         if not self.counts:
             return np.unpackbits(packed, axis=1, bitorder="little").astype(np.float64)
         X = np.empty((len(packed), self.bits))
-        X[:, 0::2], X[:, 1::2] = packed & MOST, packed >> 4
+        X[:, 0::2], X[:, 1::2] = packed & LARGEST_COUNT, packed >> 4
         return X
 
     def encode_packed(self, values: pd.Series, place: Place) -> np.ndarray:

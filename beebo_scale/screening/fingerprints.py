@@ -13,9 +13,9 @@ from .places import Place, shown
 if TYPE_CHECKING:
     import pandas as pd
 
-RADIUS = 2
+MORGAN_RADIUS = 2
 BITS = 2048
-MOST = 15  # a count that four bits hold; only long chains have more of anything
+LARGEST_COUNT = 15  # a count that four bits hold; only long chains have more of anything
 
 
 def rdkit_chem() -> Any:
@@ -63,7 +63,7 @@ def check_molecules(text: pd.Series, place: Place) -> None:
 
 
 def packed_fingerprints(
-    text: pd.Series, place: Place, radius: int = RADIUS, bits: int = BITS, counts: bool = True
+    text: pd.Series, place: Place, radius: int = MORGAN_RADIUS, bits: int = BITS, counts: bool = True
 ) -> np.ndarray:
     """Morgan fingerprints: how often each environment of an atom occurs, or whether it does.
 
@@ -88,7 +88,7 @@ def packed_fingerprints(
     generator = GetMorganGenerator(radius=radius, fpSize=bits)
 
     def of_counts(molecule: Any) -> bytes:
-        found = np.minimum(generator.GetCountFingerprintAsNumPy(molecule), MOST).astype(np.uint8)
+        found = np.minimum(generator.GetCountFingerprintAsNumPy(molecule), LARGEST_COUNT).astype(np.uint8)
         return (found[0::2] | found[1::2] << 4).tobytes()
 
     def of_bits(molecule: Any) -> bytes:

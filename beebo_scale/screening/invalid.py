@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 COLUMNS = ("file", "row", "column", "cell", "why")
-MOST = 200  # characters of a cell in the list
+CELL_LENGTH = 200  # characters of a cell in the list
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,7 @@ def find_faults(
                 convert(cells, kind, place, length)
             except CellError as error:
                 for row in rows[error.bad].tolist():
-                    cell = str(raw[name].iloc[row])[:MOST]
+                    cell = str(raw[name].iloc[row])[:CELL_LENGTH]
                     faults.append(Fault(source, int(numbers[row]), name, cell, error.why))
                 bad[rows[error.bad]] = True
             else:

@@ -25,9 +25,9 @@ from .table import Table, wanted_kinds
 if TYPE_CHECKING:
     import pandas as pd
 
-ROWS = 65_536  # rows of a chunk: a few megabytes to read, a second or two to score
-BYTES = 1 << 26  # an encoded chunk is smaller
-LOOKED_AT = 1000  # ids that may be repeated, looked at together
+CHUNK_ROWS = 65_536  # rows of a chunk: a few megabytes to read, a second or two to score
+CHUNK_BYTES = 1 << 26  # an encoded chunk is smaller
+IDS_TOGETHER = 1000  # ids that may be repeated, looked at together
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ class Library:
     id: str | None
     labels: tuple[str, ...]
     parts: tuple[Part, ...]
-    chunk_rows: int = ROWS
+    chunk_rows: int = CHUNK_ROWS
     invalid: tuple[Fault, ...] = ()
     sought: Table | None = None
 
@@ -78,8 +78,8 @@ class Library:
         return list(dict.fromkeys([*([] if self.id is None else [self.id]), *self.kinds, *self.labels]))
 
     def bounded(self, width: int) -> Library:
-        """The library in chunks that take no more than `BYTES` when encoded in `width` columns."""
-        return replace(self, chunk_rows=min(self.chunk_rows, max(1024, BYTES // (8 * width))))
+        """The library in chunks that take no more than `CHUNK_BYTES` when encoded in `width` columns."""
+        return replace(self, chunk_rows=min(self.chunk_rows, max(1024, CHUNK_BYTES // (8 * width))))
 
     def first_row(self, chunk: int) -> int:
         """Number of a chunk's first row in the library."""
@@ -169,7 +169,7 @@ def open_library(
     id: str | None = None,
     labels: Sequence[str] = (),
     *,
-    chunk_rows: int = ROWS,
+    chunk_rows: int = CHUNK_ROWS,
     lengths: Mapping[str, int] | None = None,
     sought: Collection[str] = (),
 ) -> Library:
@@ -277,8 +277,8 @@ def _check_repeated(library: Library, hashes: np.ndarray) -> None:
     ranked = np.sort(hashes)
     suspects = np.unique(ranked[1:][ranked[1:] == ranked[:-1]])
     del ranked
-    for start in range(0, len(suspects), LOOKED_AT):
-        rows = np.flatnonzero(np.isin(hashes, suspects[start : start + LOOKED_AT]))[: 100 * LOOKED_AT]
+    for start in range(0, len(suspects), IDS_TOGETHER):
+        rows = np.flatnonzero(np.isin(hashes, suspects[start : start + IDS_TOGETHER]))[: 100 * IDS_TOGETHER]
         repeats = _repeats(library, rows)
         if repeats:
             raise InputError(

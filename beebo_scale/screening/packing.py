@@ -16,7 +16,7 @@ from .encoding import Column, Encoder, FingerprintColumn, SequenceColumn
 from .places import Place
 from .table import Table
 
-BYTES = {"bits": 1 / 8, "counts": 1 / 2, "letters": 1, "numbers": 8}  # of one column of X
+COLUMN_BYTES = {"bits": 1 / 8, "counts": 1 / 2, "letters": 1, "numbers": 8}  # of one column of X
 
 
 @dataclass(frozen=True)
@@ -24,7 +24,7 @@ class Packing:
     """Where the columns of X lie in a packed row.
 
     Attributes:
-        parts: (form, number of columns of X) in the order of X; a form is one of BYTES.
+        parts: (form, number of columns of X) in the order of X; a form is one of COLUMN_BYTES.
     """
 
     parts: tuple[tuple[str, int], ...]
@@ -41,7 +41,7 @@ class Packing:
 
     def _sizes(self) -> Iterator[tuple[str, int]]:
         """Form and bytes of each part."""
-        return ((form, int(width * BYTES[form])) for form, width in self.parts)
+        return ((form, int(width * COLUMN_BYTES[form])) for form, width in self.parts)
 
     def unpack(self, rows: Tensor, dtype: torch.dtype = torch.float64) -> Tensor:
         """Packed rows, n x bytes uint8, to X, n x d."""

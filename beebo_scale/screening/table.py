@@ -13,7 +13,7 @@ import numpy as np
 from ..errors import InputError
 from ..specs import Columns, keywords_of
 from .column_uses import Use, infer, left_aside, table_of, uses_of
-from .columns import KINDS as KINDS
+from .columns import COLUMN_KINDS as COLUMN_KINDS
 from .columns import check_numbers, check_scalars, convert, missing_text
 from .files.opening import Source, did_you_mean, listing, open_source
 from .invalid import Fault, all_invalid, find_faults
@@ -116,7 +116,7 @@ def read_columns(source: str | os.PathLike[str] | pd.DataFrame | Source, columns
     dropped = len(raw) - len(rows)
     raw, y = raw.iloc[rows].reset_index(drop=True), y[rows]
     uses = uses_of(file, raw, wanted, used, rows + 1, named=columns.features is not None)
-    kinds = {use.column: use.use for use in uses if use.use in KINDS}
+    kinds = {use.column: use.use for use in uses if use.use in COLUMN_KINDS}
     if not kinds:
         raise InputError(f"{file.name}: no feature column; name some with their kinds ({left_aside(uses)})")
     faults: list[Fault] = []
@@ -230,10 +230,10 @@ def wanted_kinds(
                 raise InputError(
                     f"{file.name}: column {name!r} is the {role} and a feature; take it off one of the two"
                 )
-        if kind is not None and kind not in KINDS:
+        if kind is not None and kind not in COLUMN_KINDS:
             raise InputError(
-                f"{file.name}: column {name!r} has the unknown kind {kind!r}{did_you_mean(kind, KINDS)}; "
-                f"kinds are {', '.join(KINDS)}"
+                f"{file.name}: column {name!r} has the unknown kind {kind!r}{did_you_mean(kind, COLUMN_KINDS)}; "
+                f"kinds are {', '.join(COLUMN_KINDS)}"
             )
     return wanted
 

@@ -21,7 +21,7 @@ from .world import Candidates, Points, State
 
 JITTER = 1e-8  # of the prior variance: standard deviations of samples are off by 1e-4 of the prior's, at most
 OPTIMISM = 3.0  # standard deviations
-POOL = 4000  # candidates of a joint sample
+SAMPLED_CANDIDATES = 4000  # candidates of a joint sample
 
 
 @dataclass(frozen=True)
@@ -90,7 +90,7 @@ class Thompson(Learned):
     them, and cap recall at that. A cube is so many Sobol points.
     """
 
-    pool: int = POOL
+    pool: int = SAMPLED_CANDIDATES
 
     def choose(self, state: State, model: Surrogate) -> Points:
         """One point for each sample."""
@@ -187,7 +187,7 @@ def winners(samples: Tensor) -> Tensor:
 
 
 def _candidates(state: State, model: Surrogate) -> Candidates:
-    return state.world.candidates(model.encoder, state.points, state.run_seed, POOL)
+    return state.world.candidates(model.encoder, state.points, state.run_seed, SAMPLED_CANDIDATES)
 
 
 def cube_of(state: State, model: Surrogate) -> BoxUnits:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 Points = NDArray[Any]
-CHUNK = 2048  # candidates that are unpacked together
+UNPACKED_AT_ONCE = 2048  # candidates that are unpacked together
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,7 @@ class Candidates:
     def map(self, function: Callable[[Tensor], Tensor]) -> Tensor:
         """A function of encoded points (p x d -> p ...) of all of them, chunk by chunk."""
         with torch.no_grad():
-            return torch.cat([function(self.packing.unpack(rows)) for rows in self.rows.split(CHUNK)])
+            return torch.cat([function(self.packing.unpack(rows)) for rows in self.rows.split(UNPACKED_AT_ONCE)])
 
 
 class World(Protocol):

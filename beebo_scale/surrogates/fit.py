@@ -22,7 +22,7 @@ from .factors import Recipe
 from .gaussian_process.gaussian_process import FitReport, GaussianProcess
 from .gaussian_process.hyperparameters import limits
 from .surrogate import Surrogate, log_variance_of
-from .trainees import FullTrainee, Start, process_at, sparse_recipe, starting_point, svgp_at, triangle
+from .trainees import FullTrainee, StartingPoint, process_at, sparse_recipe, starting_point, svgp_at, triangle
 
 EXACT_ROWS = 60_000  # beyond, the n^3 / 3 products of the exact factor take more than half an hour on a few cores
 LOVE_ROWS = 50_000  # beyond, one epoch of SVGP is cheaper than the products of LOVE with the n x n matrix
@@ -91,7 +91,7 @@ def fit(
 
 
 def train(
-    start: Start,
+    start: StartingPoint,
     gp: GaussianProcess,
     data: Measurements,
     encoder: Encoder,

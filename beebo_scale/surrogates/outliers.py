@@ -9,7 +9,7 @@ from ..screening import Table, outliers
 from ..screening.places import Place
 from .surrogate import Surrogate
 
-FEW = 0.01  # of the rows; where more lie far out, that is the shape of the target
+RARE = 0.01  # of the rows; where more lie far out, that is the shape of the target
 
 
 def far_out(surrogate: Surrogate, table: Table) -> str:
@@ -31,7 +31,7 @@ def far_out(surrogate: Surrogate, table: Table) -> str:
     for name, scale, y in zip(names, scales, table.y.reshape(len(table), -1).T, strict=True):
         known = np.flatnonzero(~np.isnan(y))
         far = known[outliers(scale.standardise(torch.tensor(y[known])).numpy())]
-        if 0 < len(far) <= 1 + FEW * len(known):
+        if 0 < len(far) <= 1 + RARE * len(known):
             where = Place(table.source, name, table.numbers).where(np.isin(np.arange(len(table)), far))
             of = f" for {name}" if name else ""
             found.append(f"{len(far)} of {len(known)} results{of} lie far from all others, {where} of {table.source}")

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 FILE_KEY = "beebo_scale_surrogate"  # where a checkpoint, ours or Lightning's, keeps the surrogate
 FILE_FORMAT = 3  # 1 knew no packed rows, 2 features only
-CHUNK = 2048  # rows predicted at once, fewer ...
+PREDICTED_AT_ONCE = 2048  # rows predicted at once, fewer ...
 CHUNK_NUMBERS = 2**25  # ... where k(rows, centers) would hold more numbers than this: 256 MB in float64
 RECIPES: dict[str, Callable[[dict[str, Any]], Recipe]] = {
     "exact": Exact.from_dict,
@@ -152,7 +152,7 @@ class Surrogate:
 
     def _noise_std(self) -> float:
         """Root mean square of the noise of a new measurement over the measured inputs, in units of g(target)."""
-        rows = torch.arange(len(self.data)).split(CHUNK)
+        rows = torch.arange(len(self.data)).split(PREDICTED_AT_ONCE)
         width, noise = self.encoder.width, self.posterior().noise
         total = sum(float(noise(self.data.take(some).X[:, :width]).sum()) for some in rows)
         return (total / len(self.data)) ** 0.5 * self.scale.scale
@@ -196,7 +196,7 @@ def new_gp(encoder: Encoder, priors: str, design: Design | None = None) -> Gauss
 def _moments(posterior: Posterior, X: Tensor) -> tuple[Tensor, Tensor]:
     """Mean and variance in standardised units, in chunks, p x d -> p, p."""
     with torch.no_grad():
-        size = max(1, min(CHUNK, CHUNK_NUMBERS // max(1, len(posterior.points))))
+        size = max(1, min(PREDICTED_AT_ONCE, CHUNK_NUMBERS // max(1, len(posterior.points))))
         chunks = [posterior.mean_and_variance(rows) for rows in track(X.split(size), "predicting")]
     mean, variance = (torch.cat(parts) for parts in zip(*chunks, strict=True))
     return mean, variance

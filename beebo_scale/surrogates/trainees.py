@@ -1,7 +1,7 @@
 """What is trained, by kind: SVGP by minibatches, the others by a search on some rows and runs of L-BFGS.
 
-Training starts at a `Start`, goes on by steps of a trainee, and ends in what a `Surrogate` keeps. Two drivers take the
-same steps: the plain one behind `fit`, and Lightning's trainer (`training.module`).
+Training starts at a `StartingPoint`, goes on by steps of a trainee, and ends in what a `Surrogate` keeps. Two drivers
+take the same steps: the plain one behind `fit`, and Lightning's trainer (`training.module`).
 """
 
 from __future__ import annotations
@@ -28,18 +28,18 @@ from .data.observations import Measurements, Observations, draw_inputs
 from .data.observe import without_extremes
 from .data.tasks_and_batches import Design
 from .factors import Exact, Love, Recipe, Sparse
-from .gaussian_process.exact import BLOCK
+from .gaussian_process.exact import ROWS_OF_FACTOR
 from .gaussian_process.gaussian_process import FitReport, GaussianProcess, fit_hyperparameters
 from .gaussian_process.hyperparameters import find_hyperparameters
 from .gaussian_process.learned_noise import learn_noise
 from .surrogate import new_gp
 
-POOL = 20  # rows for each inducing point, from which they are chosen
+POOL_ROWS = 20  # rows for each inducing point, from which they are chosen
 KERNEL_COPIES = 3  # of a block of rows of k(Z, Z), alive at once
 
 
 @dataclass(frozen=True)
-class Start:
+class StartingPoint:
     """Where training starts, in plain types and tensors: found once, so that all workers and relaunches agree.
 
     Attributes:
@@ -62,7 +62,7 @@ def starting_point(
     fitting: Fitting,
     warm: GaussianProcess | None = None,
     on_step: Callable[[], object] | None = None,
-) -> Start:
+) -> StartingPoint:
     """Search hyperparameters on some rows, and choose inducing points with them.
 
     Args:
@@ -89,9 +89,9 @@ def starting_point(
         log_variance = noise.to_dict()
     if fitting.kind in ("sgpr", "svgp"):
         m = fitting.approximation.inducing_points
-        pool = subset(data, fitting, max(POOL * m, fitting.fit_rows)).X
+        pool = subset(data, fitting, max(POOL_ROWS * m, fitting.fit_rows)).X
         Z = select_inducing_points(gp.kernel, pool, m, fitting.seed)
-    return Start(gp.state_dict(), asdict(report), Z, log_variance)
+    return StartingPoint(gp.state_dict(), asdict(report), Z, log_variance)
 
 
 def subset(data: Measurements, fitting: Fitting, size: int | None = None) -> Observations:
@@ -106,7 +106,9 @@ def bound(gp: GaussianProcess, some: Measurements, fitting: Fitting) -> None:
         bound_lengthscales(gp.kernel, len(some))
 
 
-def process_at(start: Start, encoder: Encoder, design: Design, data: Measurements, fitting: Fitting) -> GaussianProcess:
+def process_at(
+    start: StartingPoint, encoder: Encoder, design: Design, data: Measurements, fitting: Fitting
+) -> GaussianProcess:
     """The process with the hyperparameters of a start."""
     gp = new_gp(encoder, fitting.priors, design)
     if fitting.priors == "search":
@@ -115,7 +117,7 @@ def process_at(start: Start, encoder: Encoder, design: Design, data: Measurement
     return gp
 
 
-def svgp_at(start: Start, gp: GaussianProcess, data: Measurements, encoder: Encoder, fitting: Fitting) -> SVGP:
+def svgp_at(start: StartingPoint, gp: GaussianProcess, data: Measurements, encoder: Encoder, fitting: Fitting) -> SVGP:
     """An SVGP model with the inducing points of a start; those that are molecules stay where they are."""
     size = fitting.approximation
     assert start.Z is not None
@@ -141,7 +143,7 @@ class FullTrainee(nn.Module):
     Z: Tensor | None
 
     def __init__(
-        self, start: Start, gp: GaussianProcess, data: Measurements, encoder: Encoder, fitting: Fitting
+        self, start: StartingPoint, gp: GaussianProcess, data: Measurements, encoder: Encoder, fitting: Fitting
     ) -> None:
         super().__init__()
         self.gp, self.data, self.encoder, self.fitting = gp, data, encoder, fitting
@@ -207,7 +209,7 @@ class Runs(torch.optim.Optimizer):
 
 def triangle(n: int, itemsize: int) -> int:
     """Bytes of the exact factor, half of n x n numbers, and of the rows of the kernel beside it."""
-    return itemsize * n**2 // 2 + 8 * KERNEL_COPIES * BLOCK * n
+    return itemsize * n**2 // 2 + 8 * KERNEL_COPIES * ROWS_OF_FACTOR * n
 
 
 def recipe_of(trainee: SvgpTrainee | FullTrainee) -> Recipe:
@@ -221,5 +223,5 @@ def sparse_recipe(posterior: KernelPosterior) -> Sparse:
 
 
 def root_of(posterior: KernelPosterior) -> Tensor:
-    """R as a matrix, n x r."""
+    """The root R as a matrix, n x r."""
     return posterior.down.expand(torch.eye(posterior.rank, dtype=posterior.dtype, device=posterior.device))

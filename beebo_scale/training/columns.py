@@ -10,7 +10,7 @@ import numpy as np
 from ..errors import InputError
 from ..screening import atomic_write
 from ..screening.column_uses import left_aside, table_of, uses_of
-from ..screening.columns import ALPHABETS, KINDS
+from ..screening.columns import ALPHABETS, COLUMN_KINDS
 from ..screening.files.opening import Source
 from ..screening.invalid import Fault, all_invalid, find_faults, listed, told
 
@@ -38,7 +38,7 @@ def decided(
             uses = uses_of(source, some, wanted, used, rows + 1, named)
             print(f"{source.name}: {len(measured)} measured rows\n{table_of(uses)}", flush=True)
             kinds: dict[str, str | None] = {use.column: use.use for use in uses if use.column in wanted}
-            kinds = {name: kind for name, kind in kinds.items() if kind in KINDS}
+            kinds = {name: kind for name, kind in kinds.items() if kind in COLUMN_KINDS}
             if not kinds:
                 raise InputError(f"{source.name}: no feature column; name some with their kinds ({left_aside(uses)})")
             return kinds

@@ -21,7 +21,15 @@ from ..specs.setting import plain
 from ..surrogates.data.observations import PackedObservations
 from ..surrogates.predictive import PREDICTIVE
 from ..surrogates.surrogate import FILE_FORMAT, FILE_KEY, Surrogate, log_variance_of, surrogate_of
-from ..surrogates.trainees import FullTrainee, Start, SvgpTrainee, process_at, recipe_of, starting_point, svgp_at
+from ..surrogates.trainees import (
+    FullTrainee,
+    StartingPoint,
+    SvgpTrainee,
+    process_at,
+    recipe_of,
+    starting_point,
+    svgp_at,
+)
 from .data import ScreeningDataModule
 from .metrics import Metrics
 from .settings import takes
@@ -95,7 +103,7 @@ class SurrogateModule(pl.LightningModule):
         """Build what is trained, the same on all processes, before the strategy wraps it."""
         if stage != "fit":
             return
-        self.start = Start(**torch.load(self._start_path(), weights_only=True))
+        self.start = StartingPoint(**torch.load(self._start_path(), weights_only=True))
         store, data, how = self._store, self.data.training, self.fitting
         gp = process_at(self.start, store.encoder, store.design, data, how)
         if self.full_batch:

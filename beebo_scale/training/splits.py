@@ -8,10 +8,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..errors import InputError
-from ..screening.columns import rows_text, shown
+from ..screening.places import rows_text, shown
 
 TRAIN, VALIDATION, TEST = 0, 1, 2
-NAMES = ("train", "validation", "test")  # in a column that gives the split
+SPLIT_NAMES = ("train", "validation", "test")  # in a column that gives the split
 
 
 @dataclass(frozen=True)
@@ -20,7 +20,7 @@ class Split:
 
     Attributes:
         by: "random" (row by row), "group" or "scaffold" (all rows with one label together), or "column" (given).
-        column: that names the groups, or gives the split by the words of NAMES; for "scaffold" the molecules.
+        column: that names the groups, or gives the split by the words of SPLIT_NAMES; for "scaffold" the molecules.
         validation: share of the rows.
         test: share of the rows.
         seed: of the draw.
@@ -88,18 +88,18 @@ def given_parts(values: Sequence[object], source: str, column: str, numbers: np.
         numbers: n row numbers, for messages.
 
     Raises:
-        InputError: another word than those of NAMES, or a part without rows.
+        InputError: another word than those of SPLIT_NAMES, or a part without rows.
     """
     words = np.array([str(value).strip().lower() for value in values], dtype=object)
     parts = np.full(len(words), -1, dtype=np.int8)
-    for part, name in enumerate(NAMES):
+    for part, name in enumerate(SPLIT_NAMES):
         parts[words == name] = part
     if (parts < 0).any():
         bad = parts < 0
         first = shown(values[int(np.argmax(bad))])
         raise InputError(
             f"{source}: column {column!r} holds {first} {rows_text(numbers[bad])}; a split column holds the words "
-            f"{', '.join(NAMES)}"
+            f"{', '.join(SPLIT_NAMES)}"
         )
     return _checked(parts, f"column {column!r}")
 

@@ -22,11 +22,11 @@ from torch import Tensor
 
 from ..errors import InputError
 from ..screening import Table, atomic_write
-from ..screening.columns import Place
 from ..screening.encoding import CategoricalColumn, Column, ContinuousColumn, Encoder
 from ..screening.files.opening import Source, open_source, split_sheet
 from ..screening.fingerprints import scaffolds
 from ..screening.packing import Packing, pack
+from ..screening.places import Place
 from ..screening.table import batch_labels, feature_frame, noise_of, target_of, wanted_kinds
 from ..specs import Columns
 from ..specs.fitting import HELD_OUT

@@ -34,7 +34,7 @@ from beebo_scale.proposal.box.conditioned import joint_gains
 from beebo_scale.proposal.box.multistart import BoxSearch, optimize_box
 from beebo_scale.proposal.box.repeats import replace_repeats
 from beebo_scale.proposal.box.space import Space
-from beebo_scale.proposal.jobs.chunks import Crew
+from beebo_scale.proposal.jobs.chunks import ChunkRunner
 from beebo_scale.surrogates.approximate.inducing import select_inducing_points
 from beebo_scale.surrogates.approximate.sgpr import sgpr_posterior
 from beebo_scale.surrogates.data.observations import Observations
@@ -104,10 +104,10 @@ def distributed() -> None:
     workers = Workers.current()
     acqf = bs.BatchedEnergyEntropy(surrogate("Hartmann", 6), 0.5)
     optimize_box(acqf, unit_box(6), Q, WARM_UP)
-    crew = Crew(workers)
-    crew.deal("ready", workers.size, lambda chunks: ((chunk, None) for chunk in chunks))
+    runner = ChunkRunner(workers)
+    runner.deal("ready", workers.size, lambda chunks: ((chunk, None) for chunk in chunks))
     start = time.perf_counter()
-    X, value, _ = optimize_box(acqf, unit_box(6), Q, SHARED, 0, crew)
+    X, value, _ = optimize_box(acqf, unit_box(6), Q, SHARED, 0, runner)
     seconds = time.perf_counter() - start
     if workers.rank == 0:
         digest = hashlib.sha256(X.numpy().tobytes()).hexdigest()

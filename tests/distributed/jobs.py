@@ -6,12 +6,12 @@ from collections.abc import Callable
 import torch
 import torch.distributed as dist
 
-from beebo_scale.proposal.jobs.chunks import Crew
+from beebo_scale.proposal.jobs.chunks import ChunkRunner
 from beebo_scale.workers import Workers
 from tests.distributed import box_job, love_job, sparse_job, stream_job
 
 JOBS: dict[str, Callable[[Workers, str], dict]] = {
-    "box": lambda workers, folder: box_job.found(Crew(workers)),
+    "box": lambda workers, folder: box_job.found(ChunkRunner(workers)),
     "love": lambda workers, folder: love_job.build(workers),
     "sparse": lambda workers, folder: {
         **sparse_job.results(),

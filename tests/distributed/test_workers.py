@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from beebo_scale.proposal.jobs.chunks import Crew
+from beebo_scale.proposal.jobs.chunks import ChunkRunner
 from beebo_scale.proposal.library import certified as stream
 from beebo_scale.proposal.library import lazy_greedy as pool
 from beebo_scale.workers import Workers
@@ -31,7 +31,7 @@ def found(folder, name, workers=2):
 
 
 def test_a_box(folder, tmp_path):
-    alone = box_job.found(Crew())
+    alone = box_job.found(ChunkRunner())
     torchrun("jobs", 3, tmp_path, "box")
     assert found(folder, "box") == [alone] * 2
     assert found(tmp_path, "box", 3) == [alone] * 3

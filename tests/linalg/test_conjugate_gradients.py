@@ -11,7 +11,7 @@ from beebo_scale.linalg.conjugate_gradients import (
     CovarianceSolver,
     Preconditioner,
     conjugate_gradients,
-    pivoted_cholesky,
+    drawn_cholesky,
 )
 from beebo_scale.linalg.kernel_matrix import KernelMatrix
 from tests.helpers import close, matern52, normal, uniform
@@ -153,7 +153,7 @@ def test_the_pivoted_factor_stays_below_and_comes_close():
     K = (A - torch.diag(solver.sigma2)) / 0.1
     left = []
     for rank in (1, 10, 60):
-        L = pivoted_cholesky(solver.K, solver.sigma2, rank)
+        L = drawn_cholesky(solver.K, solver.sigma2, rank)
         rest = K - L @ L.mT
         assert torch.linalg.eigvalsh(rest)[0] > -1e-10
         left.append(float(rest.trace()))
@@ -164,7 +164,7 @@ def test_the_pivoted_factor_stays_below_and_comes_close():
 def test_the_pivoted_factor_ends_where_nothing_remains():
     Z = uniform(5, 3).repeat(8, 1)
     K = KernelMatrix(StationaryKernel(2.5, ARD, 1.0, None), Z)
-    assert pivoted_cholesky(K, torch.ones(40, dtype=torch.float64), 20).shape == (40, 5)
+    assert drawn_cholesky(K, torch.ones(40, dtype=torch.float64), 20).shape == (40, 5)
 
 
 def test_the_preconditioner_is_an_inverse_root():

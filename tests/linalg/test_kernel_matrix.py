@@ -104,7 +104,7 @@ def test_keops_is_not_asked_for_what_it_does_not_do(fresh_search):
     """No search, hence no warning: other kernels, and many columns."""
     fresh_search.setitem(sys.modules, "pykeops.torch", None)
     assert keops.keops_product(MaternKernel()) is None
-    KernelMatrix(stationary(), uniform(30, 3), keops=True) @ normal(30, keops.FEW + 1)
+    KernelMatrix(stationary(), uniform(30, 3), keops=True) @ normal(30, keops.COLUMNS + 1)
 
 
 @pytest.mark.skipif(not KEOPS, reason="pykeops is not installed")
@@ -117,8 +117,8 @@ def test_keops_agrees(fresh_search, nu):
 
 def test_keops_is_taken_where_it_was_measured_to_be_faster():
     many = torch.zeros(keops.CPU_ROWS, 3, dtype=torch.float64)
-    assert keops.gains(many, keops.FEW)
-    assert not keops.gains(many, keops.FEW + 1)
+    assert keops.gains(many, keops.COLUMNS)
+    assert not keops.gains(many, keops.COLUMNS + 1)
     assert not keops.gains(many[:-1], 1)
     assert not keops.gains(many.float(), 1)
     assert not keops.gains(torch.zeros(keops.CPU_ROWS, 4, dtype=torch.float64), 1)
@@ -127,8 +127,8 @@ def test_keops_is_taken_where_it_was_measured_to_be_faster():
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")
 def test_keops_is_the_way_of_few_columns_on_a_gpu():
     Z = uniform(50, 10).cuda()
-    assert keops.gains(Z, keops.FEW)
-    assert not keops.gains(Z, keops.FEW + 1)
+    assert keops.gains(Z, keops.COLUMNS)
+    assert not keops.gains(Z, keops.COLUMNS + 1)
     K = KernelMatrix(stationary().cuda(), Z)
     V = normal(50, 2).cuda()
     close(K @ V, replace(K, keops=False) @ V, rtol=1e-9, atol=1e-7)

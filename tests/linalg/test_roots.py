@@ -39,7 +39,7 @@ def test_blocks_do_what_the_square_does(roots):
 
 @pytest.mark.parametrize("most", [1024, 5, 2])
 def test_blocks_are_extended(roots, most, monkeypatch):
-    monkeypatch.setattr("beebo_scale.linalg.roots.ROWS", most)
+    monkeypatch.setattr("beebo_scale.linalg.roots.BLOCK_ROWS", most)
     square, blocks = roots
     B, L, K = normal(3, 13, seed=3), triangle(3, seed=4), normal(5, 16, seed=5)
     longer = blocks.extend(B, L)

@@ -10,7 +10,7 @@ from matplotlib.image import imread
 import beebo_scale as bs
 from beebo_scale.errors import InputError
 from beebo_scale.report import write_report
-from beebo_scale.report.run import read_run, relevance
+from beebo_scale.report.run import read_training_run, relevance
 from tests.training.runs import KINDS, data, module, screen, trainer
 
 BROWSERS = [name for name in ("chromium", "chromium-browser", "google-chrome") if shutil.which(name)]
@@ -66,12 +66,12 @@ def test_the_page_needs_nothing_else_and_shows_everything(folder):
     text = "".join(page.text)
     for words in ("Learning curves", "held-out", "Which inputs matter", "next.csv", "24 (test)", "<b>"):
         assert words in text
-    held_out = read_run(folder).held_out
+    held_out = read_training_run(folder).held_out
     assert f"{held_out.rmse:.4g}" in text
 
 
 def test_held_out_rows_are_those_of_the_split(folder):
-    run = read_run(folder)
+    run = read_training_run(folder)
     table = bs.read_table(folder / "s.csv", "y", features=KINDS)
     mean, std = run.surrogate.predict(table)
     noise = run.surrogate.summary()["noise_std"]
@@ -82,7 +82,7 @@ def test_held_out_rows_are_those_of_the_split(folder):
 
 
 def test_relevance_is_by_input(folder):
-    found = relevance(read_run(folder).surrogate)
+    found = relevance(read_training_run(folder).surrogate)
     assert set(found) == {"x", "z", "c"}
     frame = pd.DataFrame({"v": ["AC", "AD", "CC", "CD", "DC", "DD"], "t": np.arange(6.0), "y": [0.0, 1, 0, 1, 0, 1]})
     surrogate = bs.fit(bs.read_table(frame, "y", features={"v": "protein", "t": "continuous"}))
@@ -97,7 +97,7 @@ def test_curves_go_on_over_relaunches(folder, tmp_path):
     shutil.copy(folder / "last.ckpt", tmp_path)
     (logs / "version_1").mkdir()
     pd.DataFrame({"epoch": [2, 3], "val_rmse": [9.0, 8.0]}).to_csv(logs / "version_1" / "metrics.csv", index=False)
-    run = read_run(tmp_path)
+    run = read_training_run(tmp_path)
     assert run.curves.index.tolist() == [0, 1, 2, 3]
     assert run.curves["val_rmse"].tolist()[2:] == [9.0, 8.0]
     assert run.held_out is None  # the encoded rows were left behind

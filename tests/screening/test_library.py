@@ -50,7 +50,7 @@ def sources(folder):
 @pytest.fixture
 def small_blocks(monkeypatch):
     monkeypatch.setattr(parquet, "BATCH", 8)
-    monkeypatch.setattr(delimited, "BLOCK", 500)
+    monkeypatch.setattr(delimited, "BYTES_AT_ONCE", 500)
 
 
 @pytest.mark.slow
@@ -224,7 +224,7 @@ def test_missing_and_repeated_ids(tmp_path):
 def test_ids_with_the_same_hash_are_no_error(monkeypatch):
     monkeypatch.setattr(pd.util, "hash_array", lambda values, **options: np.arange(len(values), dtype=np.uint64) // 5)
     assert len(open_library(frame(), KINDS, "id")) == ROWS
-    monkeypatch.setattr(module, "LOOKED_AT", 2)
+    monkeypatch.setattr(module, "IDS_TOGETHER", 2)
     whole = frame()
     whole.loc[58, "id"] = "c57"
     refuse(lambda: open_library(whole, KINDS, "id"), "repeats 'c57' in rows 58, 59;")

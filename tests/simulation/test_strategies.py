@@ -14,7 +14,7 @@ from beebo_scale import InputError, MeanEnergy, SoftmaxEnergy
 from beebo_scale.screening import Encoder
 from beebo_scale.simulation import Fitting, Steps
 from beebo_scale.simulation.baselines.forest import RandomForest, indicators
-from beebo_scale.simulation.baselines.monte_carlo import MonteCarlo, PosteriorModel
+from beebo_scale.simulation.baselines.monte_carlo import JointPosteriorModel, MonteCarlo
 from beebo_scale.simulation.problems import functions
 from beebo_scale.simulation.strategies import (
     Beebo,
@@ -200,7 +200,7 @@ def test_random_rows_are_uniform():
 
 def test_a_posterior_as_a_botorch_model():
     toy, X = exact_toy(), uniform(2, 5, 2, seed=8)
-    posterior = PosteriorModel(toy.posterior).posterior(X)
+    posterior = JointPosteriorModel(toy.posterior).posterior(X)
     close(posterior.mean.squeeze(-1), toy.mean(X))
     close(posterior.variance.squeeze(-1), toy.covar(X).diagonal(dim1=-2, dim2=-1))
 
@@ -277,6 +277,6 @@ def test_samples_of_a_batch_whose_points_have_come_together():
     X = torch.full((1, 50, 2), 0.3, dtype=torch.float64, requires_grad=True)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", NumericalWarning)
-        samples = PosteriorModel(posterior).posterior(X).rsample(torch.Size([64]))  # 64 x 1 x 50 x 1
+        samples = JointPosteriorModel(posterior).posterior(X).rsample(torch.Size([64]))  # 64 x 1 x 50 x 1
     assert float(samples.detach().std(-2).max()) < 1e-2 * posterior.amplitude**0.5
     assert torch.autograd.grad(samples.sum(), X)[0].isfinite().all()

@@ -64,7 +64,7 @@ def test_a_checkpoint_of_something_larger_will_do(saved):
 
 def test_predictions_do_not_depend_on_chunks(fitted, monkeypatch):
     mean, std = fitted.predict(library())
-    monkeypatch.setattr(module, "CHUNK", 7)
+    monkeypatch.setattr(module, "PREDICTED_AT_ONCE", 7)
     for one, two in zip(fitted.predict(library()), (mean, std), strict=True):
         np.testing.assert_allclose(one, two, rtol=1e-12)
 

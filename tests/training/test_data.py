@@ -53,7 +53,7 @@ def test_each_held_out_row_is_judged_once(source, workers):
 
 @pytest.mark.parametrize("workers", [1, 3])
 def test_each_row_of_a_file_is_read_once(source, workers, monkeypatch):
-    monkeypatch.setattr("beebo_scale.screening.files.delimited.BLOCK", 900)
+    monkeypatch.setattr("beebo_scale.screening.files.delimited.BYTES_AT_ONCE", 900)
     found = {}
     for rank in range(workers):
         mine = {first: rows for first, rows in FileRows(source.file, source.store.encoder, Workers(rank, workers))}

@@ -74,7 +74,7 @@ def test_pieces_of_any_size_give_the_same_store(folder, monkeypatch):
     data.to_parquet("s.parquet", row_group_size=70)
     given = {"split": Split(validation=0.01, test=0.0, seed=2)}
     whole = stored("s.csv", folder, **given)
-    monkeypatch.setattr(delimited, "BLOCK", 1000)
+    monkeypatch.setattr(delimited, "BYTES_AT_ONCE", 1000)
     monkeypatch.setattr(parquet, "BATCH", 33)
     for name in ("s.csv", "s.parquet"):
         pieces = stored(name, folder / "pieces", **given)

@@ -22,18 +22,18 @@ from torch import Tensor
 from ...acquisition import BatchedEnergyEntropy
 from ...progress import track
 from ...specs import BoxSearch
-from ..jobs.chunks import Crew
+from ..jobs.chunks import ChunkRunner
 from ..library.lazy_greedy import greedy, score
 from .ascent import ascend
-from .conditioned import POOL, ConditionedPosterior, Precision, choose_given, joint_gains
+from .conditioned import COMPARED, ConditionedPosterior, PrecisionMatrix, choose_given, joint_gains
 from .space import Space
-from .starts import candidates, draw_start, restart_seeds
+from .starts import draw_start, restart_seeds, starting_candidates
 
 AT_ONCE = 2  # blocks of a sweep that move side by side, each given the others as they were
 
 
 def optimize_blocks(
-    acqf: BatchedEnergyEntropy, space: Space, q: int, search: BoxSearch, seed: int, crew: Crew
+    acqf: BatchedEnergyEntropy, space: Space, q: int, search: BoxSearch, seed: int, runner: ChunkRunner
 ) -> tuple[Tensor, float, dict[str, Any]]:
     """A batch of any size, with the mean energy; arguments and results as in `optimize_box`.
 
@@ -42,9 +42,9 @@ def optimize_blocks(
     short = replace(search, steps=search.block_steps, refresh=max(1, search.block_steps // 2), polish=0)
     parts = [slice(first, min(first + search.block, q)) for first in range(0, q, search.block)]
     seeds = restart_seeds(seed, len(parts))
-    precision = Precision(acqf.conditioned, q)
+    precision = PrecisionMatrix(acqf.conditioned, q)
     for k in track(range(len(parts)), "choosing blocks"):
-        precision.insert(parts[k], _new_block(acqf, space, parts[k], short, seeds[k], crew, f"block-{k}", precision))
+        precision.insert(parts[k], _new_block(acqf, space, parts[k], short, seeds[k], runner, f"block-{k}", precision))
         if k == 0:
             space = space.with_shared(precision.X[0])
     value = _value(acqf, precision.X)
@@ -53,7 +53,7 @@ def optimize_blocks(
     steps = max(1, short.steps // 4)
     again = replace(short, steps=steps, refresh=steps, learning_rate=short.learning_rate / 4)
     for n in range(search.sweeps):
-        _sweep(acqf, space, parts, again, crew, f"sweep-{n}", precision)
+        _sweep(acqf, space, parts, again, runner, f"sweep-{n}", precision)
         value = _value(acqf, precision.X)
         values.append(value)
         if value > max(values[:-1]):
@@ -65,7 +65,9 @@ def _value(acqf: BatchedEnergyEntropy, X: Tensor) -> float:
     return float(joint_gains(acqf.conditioned, X, acqf.temperature, acqf.sign).sum())
 
 
-def _given(acqf: BatchedEnergyEntropy, precision: Precision, without: slice | None = None) -> BatchedEnergyEntropy:
+def _given(
+    acqf: BatchedEnergyEntropy, precision: PrecisionMatrix, without: slice | None = None
+) -> BatchedEnergyEntropy:
     """The acquisition function given the chosen points, those of some rows left out."""
     given = copy.copy(acqf)
     given.conditioned = ConditionedPosterior.of(precision, without)
@@ -78,9 +80,9 @@ def _new_block(
     rows: slice,
     search: BoxSearch,
     seed: int,
-    crew: Crew,
+    runner: ChunkRunner,
     stage: str,
-    precision: Precision,
+    precision: PrecisionMatrix,
 ) -> Tensor:
     """A block given those before it, moved from a greedy start."""
     count = rows.stop - rows.start
@@ -92,13 +94,13 @@ def _new_block(
                 X, _ = ascend(acqf, X[None], space, search)
             else:
                 generator = torch.Generator().manual_seed(seed)
-                pool = candidates(acqf.posterior, space, max(POOL, 2 * count), generator, acqf.sign)
+                pool = starting_candidates(acqf.posterior, space, max(COMPARED, 2 * count), generator, acqf.sign)
                 pool = pool[torch.arange(max(len(pool), count), device=pool.device) % len(pool)]
                 X = choose_given(precision, pool, count, acqf.temperature, acqf.sign)
                 X, _ = ascend(_given(acqf, precision), X[None], space, search)
             yield number, X[0].cpu()
 
-    return crew.deal(stage, 1, work)[0].to(space.bounds)
+    return runner.deal(stage, 1, work)[0].to(space.bounds)
 
 
 def _sweep(
@@ -106,9 +108,9 @@ def _sweep(
     space: Space,
     parts: Sequence[slice],
     search: BoxSearch,
-    crew: Crew,
+    runner: ChunkRunner,
     stage: str,
-    precision: Precision,
+    precision: PrecisionMatrix,
 ) -> None:
     """Move each block given all the others."""
 
@@ -118,7 +120,7 @@ def _sweep(
     for first in track(range(0, len(parts), AT_ONCE), "moving blocks"):
         some = parts[first : first + AT_ONCE]
         work = functools.partial(_each, some, moved)
-        results = crew.deal(f"{stage}-{first // AT_ONCE}", len(some), work)
+        results = runner.deal(f"{stage}-{first // AT_ONCE}", len(some), work)
         changed = False
         for rows, X in zip(some, results, strict=True):
             X = X.to(space.bounds)
@@ -135,7 +137,7 @@ def _each(
     return ((number, moved(parts[number])) for number in numbers)
 
 
-def _rises(acqf: BatchedEnergyEntropy, precision: Precision, rows: slice, X: Tensor) -> bool:
+def _rises(acqf: BatchedEnergyEntropy, precision: PrecisionMatrix, rows: slice, X: Tensor) -> bool:
     """Whether new points are worth more than those in their rows, given all others as they are now."""
     both = torch.stack([precision.X[rows], X])
     with torch.no_grad():
@@ -148,7 +150,7 @@ def ranked(acqf: BatchedEnergyEntropy, X: Tensor) -> tuple[Tensor, Tensor]:
 
     Greedy, so that gains never rise; a very large batch by what each point is worth alone, given those before it.
     """
-    if len(X) <= POOL:
+    if len(X) <= COMPARED:
         return greedy(acqf.conditioned, X, len(X), acqf.temperature, acqf.sign)
     order = score(acqf.conditioned, X, acqf.temperature, acqf.sign).argsort(descending=True, stable=True)
     return order.cpu(), joint_gains(acqf.conditioned, X[order], acqf.temperature, acqf.sign).cpu()

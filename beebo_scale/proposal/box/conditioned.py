@@ -25,12 +25,12 @@ from ...posterior import Posterior
 from ...protocols import Noise
 from ..library.lazy_greedy import greedy, score
 
-CHUNK = 1024  # rows of a large matrix that are filled at once
-FEW = 1024  # chosen points up to which the root holds all of them
-POOL = 512  # candidates that are compared given more points than that
+FILLED_AT_ONCE = 1024  # rows of a large matrix that are filled at once
+IN_ROOT = 1024  # chosen points up to which the root holds all of them
+COMPARED = 512  # candidates that are compared given more points than that
 
 
-class Precision:
+class PrecisionMatrix:
     """(C + Sigma)^-1 over chosen points; a row that holds no point is zero.
 
     Attributes:
@@ -91,7 +91,7 @@ class Precision:
             self.P[rows, :] = 0.0
             self.P[:, rows] = 0.0
 
-    def to(self, *args: Any, **kwargs: Any) -> Precision:
+    def to(self, *args: Any, **kwargs: Any) -> PrecisionMatrix:
         """A copy with another dtype or on another device."""
         moved = copy.copy(self)
         moved.posterior = self.posterior.to(*args, **kwargs)
@@ -121,7 +121,7 @@ class ConditionedPosterior(Posterior):
         whole: whether W W' is all of the precision matrix.
     """
 
-    precision: Precision
+    precision: PrecisionMatrix
     without: slice | None
     W: Tensor
     whole: bool
@@ -131,10 +131,10 @@ class ConditionedPosterior(Posterior):
         object.__setattr__(self, "noise", self.base.noise)
 
     @classmethod
-    def of(cls, precision: Precision, without: slice | None = None) -> ConditionedPosterior:
+    def of(cls, precision: PrecisionMatrix, without: slice | None = None) -> ConditionedPosterior:
         """Exact everywhere while there are few points; else it knows nothing of them before it is adapted."""
         s = len(precision.X)
-        if s > FEW:
+        if s > IN_ROOT:
             return cls(precision, without, precision.X.new_zeros(s, 0), whole=False)
         with torch.no_grad():
             here = torch.ones(s, dtype=torch.bool, device=precision.X.device)
@@ -215,20 +215,20 @@ class ConditionedPosterior(Posterior):
         return self.base.cross_covar_product(self.precision.X, self.precision.F, self.W)
 
 
-def choose_given(precision: Precision, pool: Tensor, count: int, T: float, sign: float) -> Tensor:
+def choose_given(precision: PrecisionMatrix, pool: Tensor, count: int, T: float, sign: float) -> Tensor:
     """The greedy choice of `count` points out of a pool (n x d) given the points chosen before, count x d.
 
     Args:
         precision: of the points chosen before.
-        pool: candidates; given very many points, only the `POOL` best of them before any was chosen are compared.
+        pool: candidates; given very many points, only the `COMPARED` best of them before any was chosen are compared.
         count: at most n.
         T: scaled temperature.
         sign: -1 where small targets are good.
     """
     given = ConditionedPosterior.of(precision)
-    if not given.exact and len(pool) > max(POOL, 2 * count):
+    if not given.exact and len(pool) > max(COMPARED, 2 * count):
         best = score(precision.posterior, pool, T, sign).argsort(descending=True, stable=True)
-        pool = pool[best[: max(POOL, 2 * count)].sort().values]
+        pool = pool[best[: max(COMPARED, 2 * count)].sort().values]
     rows, _ = greedy(given.adapt(pool), pool, count, T, sign)
     return pool[rows.to(pool.device)]
 
@@ -251,8 +251,11 @@ def joint_gains(posterior: Posterior, X: Tensor, T: float, sign: float = 1.0) ->
             return sign * mean
         s = posterior.noise(X).rsqrt()
         M = X.new_zeros(len(X), len(X))
-        for first in range(0, len(X), CHUNK):
-            rows, left = slice(first, first + CHUNK), slice(0, first + CHUNK)  # the lower triangle is enough
+        for first in range(0, len(X), FILLED_AT_ONCE):
+            rows, left = (
+                slice(first, first + FILLED_AT_ONCE),
+                slice(0, first + FILLED_AT_ONCE),
+            )  # the lower triangle is enough
             C = posterior.cross_covar(X[rows], F[rows], X[left], F[left])
             M[rows, left] = s[rows, None] * C * s[left]
         M.diagonal().add_(1.0)

@@ -15,7 +15,7 @@ COMPARISON = re.compile(r"(<=|>=|==|=<|=>|!=|<|>|=)")
 
 
 @dataclass(frozen=True)
-class Linear:
+class LinearInequality:
     """sum_i coefficients[i] x_i >= bound, in the columns' own units.
 
     Attributes:
@@ -29,7 +29,7 @@ class Linear:
     bound: float
 
 
-def parse_linear(text: str, names: Sequence[str]) -> Linear:
+def parse_linear(text: str, names: Sequence[str]) -> LinearInequality:
     """One inequality between two sums of numbers, columns and numbers times columns.
 
     Args:
@@ -59,7 +59,7 @@ def parse_linear(text: str, names: Sequence[str]) -> Linear:
     coefficients = {name: factor for name, factor in coefficients.items() if factor != 0.0}
     if not coefficients:
         raise _wrong(text, f"leaves no column; the columns are {list(names)}")
-    return Linear(text, coefficients, bound + 0.0)
+    return LinearInequality(text, coefficients, bound + 0.0)
 
 
 def _terms(side: str, text: str, names: Sequence[str]) -> list[tuple[float, str | None]]:

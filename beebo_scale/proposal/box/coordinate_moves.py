@@ -8,8 +8,8 @@ from torch import Tensor
 from ...acquisition import BatchedEnergyEntropy
 from .space import Space
 
-TOGETHER = 512  # alternatives for which an approximate posterior is made exact at once
-SMALL = 100  # points of a space whose every point is an alternative to every other
+ALTERNATIVES_TOGETHER = 512  # alternatives for which an approximate posterior is made exact at once
+ALL_ALTERNATIVES = 100  # points of a space whose every point is an alternative to every other
 MEMORY = 4_000_000  # numbers in the covariance matrices that are compared at once
 
 
@@ -26,7 +26,7 @@ def sweep(acqf: BatchedEnergyEntropy, X: Tensor, space: Space) -> Tensor:
     """
     with torch.no_grad():
         X = _sweep_shared(acqf, X, space)
-        step = max(1, TOGETHER // max(1, len(alternatives(X[0], space, False))))
+        step = max(1, ALTERNATIVES_TOGETHER // max(1, len(alternatives(X[0], space, False))))
         for first in range(0, len(X), step):
             points = range(first, min(first + step, len(X)))
             options = [alternatives(X[i], space, False) for i in points]
@@ -44,7 +44,7 @@ def alternatives(x: Tensor, space: Space, shared: bool) -> Tensor:
 
     In a small space of labels and whole numbers, an own move goes to any other point.
     """
-    if not shared and space.count <= SMALL:
+    if not shared and space.count <= ALL_ALTERNATIVES:
         X = space.every()
         return X[(x == X)[:, space.tied].all(-1) & ~(x == X).all(-1)]
     options = []

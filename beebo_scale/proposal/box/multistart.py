@@ -19,7 +19,7 @@ from ...acquisition import BatchedEnergyEntropy
 from ...energy import MeanEnergy
 from ...errors import InputError
 from ...specs import BoxSearch
-from ..jobs.chunks import Crew
+from ..jobs.chunks import ChunkRunner
 from .ascent import ascend
 from .blocks import optimize_blocks
 from .space import Space
@@ -34,7 +34,7 @@ def optimize_box(
     q: int,
     search: BoxSearch | None = None,
     seed: int = 0,
-    crew: Crew | None = None,
+    runner: ChunkRunner | None = None,
 ) -> tuple[Tensor, float, dict[str, Any]]:
     """The best batch found in a space.
 
@@ -44,7 +44,7 @@ def optimize_box(
         q: batch size.
         search: how hard to search.
         seed: of the starts.
-        crew: workers that share the restarts, and the ledger of what they have finished.
+        runner: workers that share the restarts, and the ledger of what they have finished.
 
     Returns:
         q x d batch, its value, and what to record: the values of the restarts or of the blocks.
@@ -52,7 +52,7 @@ def optimize_box(
     Raises:
         InputError: a very large batch with another energy than the mean.
     """
-    search, crew = search or BoxSearch(), crew or Crew()
+    search, runner = search or BoxSearch(), runner or ChunkRunner()
     if acqf.temperature == 0:  # the best mean is all it asks for: a random start misses it with most of its points
         search = replace(search, start="greedy")
     adds_up = isinstance(acqf.energy, MeanEnergy) and acqf.weights is None
@@ -62,11 +62,11 @@ def optimize_box(
             "mean energy; take it, or lower q"
         )
     search_all = optimize_blocks if q > search.block and adds_up else _optimize_jointly
-    return search_all(acqf, space, q, search, seed, crew)
+    return search_all(acqf, space, q, search, seed, runner)
 
 
 def _optimize_jointly(
-    acqf: BatchedEnergyEntropy, space: Space, q: int, search: BoxSearch, seed: int, crew: Crew
+    acqf: BatchedEnergyEntropy, space: Space, q: int, search: BoxSearch, seed: int, runner: ChunkRunner
 ) -> tuple[Tensor, float, dict[str, Any]]:
     seeds = restart_seeds(seed, search.restarts)
     chunks = [seeds[i : i + search.chunk] for i in range(0, len(seeds), search.chunk)]
@@ -77,7 +77,7 @@ def _optimize_jointly(
             X, value = ascend(acqf, X, space, search)
             yield number, {"X": X.cpu(), "value": value.cpu()}
 
-    done = crew.deal("box", len(chunks), work)
+    done = runner.deal("box", len(chunks), work)
     X, value = (torch.cat([part[name] for part in done]) for name in ("X", "value"))
     best = int(value.argmax())  # the first of equals
     return X[best].to(space.bounds), float(value[best]), {"restarts": value.tolist()}

@@ -8,13 +8,13 @@ from torch import Tensor
 from ...acquisition import BatchedEnergyEntropy
 from ...errors import InputError
 from ..library.lazy_greedy import SHORTLIST, known
-from .conditioned import Precision, choose_given
+from .conditioned import PrecisionMatrix, choose_given
 from .space import Space
-from .starts import candidates, perturbed
+from .starts import perturbed, starting_candidates
 
 GRID = 1000  # steps across a continuous column: settings that fall on the same one are the same experiment
-BLOCK = 128  # repeats replaced together
-SMALL = 20_000  # points of a space of labels and whole numbers up to which all are candidates
+REPLACED_TOGETHER = 128  # repeats replaced together
+LISTED_POINTS = 20_000  # points of a space of labels and whole numbers up to which all are candidates
 
 
 def grid_steps(X: Tensor, space: Space) -> Tensor:
@@ -77,11 +77,11 @@ def replace_repeats(
         return X, 0
     generator = torch.Generator().manual_seed(seed)
     taken, repeats, X = torch.cat([taken, steps[~clash]]), X[clash], X[~clash]
-    precision = Precision(acqf.conditioned, len(X) + count)
-    for first in range(0, len(X), 8 * BLOCK):
-        rows = slice(first, min(first + 8 * BLOCK, len(X)))
+    precision = PrecisionMatrix(acqf.conditioned, len(X) + count)
+    for first in range(0, len(X), 8 * REPLACED_TOGETHER):
+        rows = slice(first, min(first + 8 * REPLACED_TOGETHER, len(X)))
         precision.insert(rows, X[rows])
-    for some in repeats.split(BLOCK):
+    for some in repeats.split(REPLACED_TOGETHER):
         new = _others(acqf, some, space, taken, precision, generator)
         precision.insert(slice(len(X), len(X) + len(new)), new)
         X, taken = torch.cat([X, new]), torch.cat([taken, grid_steps(new, space)])
@@ -93,13 +93,13 @@ def _others(
     repeats: Tensor,
     space: Space,
     taken: Tensor,
-    precision: Precision,
+    precision: PrecisionMatrix,
     generator: torch.Generator,
 ) -> Tensor:
     """As many new points as there are repeats (n x d), none of them taken (in steps)."""
     count = SHORTLIST * len(repeats)
-    pool = candidates(acqf.posterior, space, max(count, SMALL), generator, acqf.sign, repeats[0])
-    if space.count > SMALL:
+    pool = starting_candidates(acqf.posterior, space, max(count, LISTED_POINTS), generator, acqf.sign, repeats[0])
+    if space.count > LISTED_POINTS:
         pool = torch.cat([pool[:count], perturbed(repeats, space, count, generator, repeats[0])])
     pool = on_grid(pool, space)
     pool = pool[~torch.logical_or(*known(grid_steps(pool, space), taken))]

@@ -15,7 +15,7 @@ from ...errors import InputError
 from . import polytope
 from .polytope import TOLERANCE, Inequality, project, slack
 
-FEW = 50  # points that are mended one by one where no sampled point fits
+MENDED_POINTS = 50  # points that are mended one by one where no sampled point fits
 ROUNDS = 30  # of alternating projections, where inequalities bind shared columns
 
 
@@ -286,7 +286,7 @@ class Space:
         U = polytope.fill(U, *self._faces, moving, generator)
         found = self._feasible(U, moving)
         if not len(found):
-            found = torch.cat([self._exact(self._whole(u)) for u in self._rounded(U[:FEW]).split(1)])
+            found = torch.cat([self._exact(self._whole(u)) for u in self._rounded(U[:MENDED_POINTS]).split(1)])
         return found[torch.arange(count, device=U.device) % len(found)]
 
     def near(self, X: Tensor, like: Tensor | None = None) -> Tensor:

@@ -15,7 +15,7 @@ from .space import Space
 
 SHARED_TRIES = 8  # values of the shared columns that a greedy start compares
 SUMMITS, SUMMIT_STEPS = 16, 20  # points that climb, each for itself, before a greedy start; iterations of L-BFGS-B
-KEPT = 512  # best points of which a batch is chosen, at least, or five for each point of it
+POINTS_KEPT = 512  # best points of which a batch is chosen, at least, or five for each point of it
 
 
 def restart_seeds(seed: int, count: int) -> list[int]:
@@ -53,7 +53,7 @@ def _greedy_start(acqf: BatchedEnergyEntropy, space: Space, q: int, generator: t
     best, best_gain = None, -torch.inf
     for like in tries:
         X, first = _starting_points(acqf, space, count, generator, like)
-        X = X[first.argsort(descending=True, stable=True)[: max(KEPT, 5 * q)]]
+        X = X[first.argsort(descending=True, stable=True)[: max(POINTS_KEPT, 5 * q)]]
         rows, gain = greedy_eagerly(acqf.conditioned, X, q, acqf.temperature, acqf.sign)
         if best is None or float(gain.sum()) > best_gain:
             best, best_gain = X[rows.to(X.device)], float(gain.sum())
@@ -65,7 +65,7 @@ def _starting_points(
     acqf: BatchedEnergyEntropy, space: Space, count: int, generator: torch.Generator, like: Tensor | None
 ) -> tuple[Tensor, Tensor]:
     """Candidates, summits of the acquisition function of a single point, points near these (n x d); their gains, n."""
-    X = candidates(acqf.posterior, space, count, generator, acqf.sign, like)
+    X = starting_candidates(acqf.posterior, space, count, generator, acqf.sign, like)
     if space.count <= count:  # every restart would choose the same
         some = torch.rand(len(X), generator=generator).argsort()[: max(1, 3 * len(X) // 4)]
         X = X[some.sort().values.to(X.device)]
@@ -81,7 +81,7 @@ def _starting_points(
     return torch.cat([X, more]), torch.cat([first, score(acqf.conditioned, more, acqf.temperature, acqf.sign)])
 
 
-def candidates(
+def starting_candidates(
     posterior: Posterior,
     space: Space,
     count: int,

@@ -16,7 +16,7 @@ from ...screening import Encoder
 from ...screening.encoding import CategoricalColumn, ContinuousColumn
 from ...screening.files.opening import did_you_mean
 from ...specs.choice import Bounds, Box
-from .constraints import Linear, parse_linear
+from .constraints import LinearInequality, parse_linear
 from .polytope import Inequality
 from .space import Space
 
@@ -46,7 +46,7 @@ class BoxUnits:
     ranges: Mapping[str, tuple[float, float]]
     labels: Mapping[str, tuple[str, ...]]
     integer: tuple[str, ...]
-    constraints: tuple[Linear, ...]
+    constraints: tuple[LinearInequality, ...]
     shared: tuple[str, ...]
 
     def frame(self, X: Tensor) -> pd.DataFrame:
@@ -79,7 +79,7 @@ class BoxUnits:
         return {"bounds": given} | extras
 
 
-def _excess(frame: pd.DataFrame, limit: Linear) -> Any:
+def _excess(frame: pd.DataFrame, limit: LinearInequality) -> Any:
     """How far each row (n) is inside a constraint, in its own unit."""
     return sum(factor * frame[name].to_numpy() for name, factor in limit.coefficients.items()) - limit.bound
 
@@ -205,7 +205,7 @@ def _whole_range(name: str, low: float, high: float) -> tuple[float, float]:
     return first, last
 
 
-def _check_limits(limits: Sequence[Linear], ranges: Mapping[str, tuple[float, float]]) -> None:
+def _check_limits(limits: Sequence[LinearInequality], ranges: Mapping[str, tuple[float, float]]) -> None:
     """Refuse, by its text, a constraint on a label and one that no corner of the box meets."""
     for limit in limits:
         most = 0.0
@@ -237,7 +237,7 @@ def _codes(encoder: Encoder, name: str, labels: Sequence[str]) -> Tensor:
     return torch.tensor([levels.index(label) for label in labels], dtype=torch.float64)
 
 
-def _encoded(encoder: Encoder, places: Mapping[str, int], limit: Linear) -> Inequality:
+def _encoded(encoder: Encoder, places: Mapping[str, int], limit: LinearInequality) -> Inequality:
     """sum_i c_i x_i >= b with x_i = low_i + scale_i u_i."""
     columns = [encoder.columns[places[name]] for name in limit.coefficients]
     factors = list(limit.coefficients.values())

@@ -37,7 +37,7 @@ class Ledger(Protocol):
 
 
 @dataclass(frozen=True)
-class Crew:
+class ChunkRunner:
     """Who works, and what they have finished already.
 
     Attributes:

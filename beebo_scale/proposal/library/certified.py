@@ -27,12 +27,12 @@ from torch import Tensor
 from ...posterior import Posterior
 from ...progress import track
 from ...specs import Choice
-from ..jobs.chunks import Crew
+from ..jobs.chunks import ChunkRunner
 from . import lazy_greedy
 from .best_rows import Top, best_of
 from .encoded import EncodedLibrary
 from .lazy_greedy import score
-from .shortlist import Shortlist, Task
+from .shortlist import LibrarySearch, Shortlist
 
 RESERVE = 16  # scores kept for each row of the first shortlist, and the factor by which a further pass keeps more ...
 LONG = 1 << 20  # ... but no more than this in the first pass, unless the shortlist itself is longer
@@ -62,7 +62,7 @@ class CertifiedBatch:
 
 
 def choose_certified(
-    posterior: Posterior, library: EncodedLibrary, choice: Choice, crew: Crew | None = None
+    posterior: Posterior, library: EncodedLibrary, choice: Choice, runner: ChunkRunner | None = None
 ) -> CertifiedBatch:
     """The greedy batch of q rows over a library, certified.
 
@@ -73,21 +73,21 @@ def choose_certified(
         posterior: of the surrogate.
         library: with its rules and limits.
         choice: batch size, temperature and direction.
-        crew: who works, and where finished chunks are kept; all workers get the same choice.
+        runner: who works, and where finished chunks are kept; all workers get the same choice.
 
     Raises:
         InputError: a row of the library is not usable, or fewer rows than q can be chosen.
     """
-    crew, q, pending = crew or Crew(), choice.q, library.rules.pending
+    runner, q, pending = runner or ChunkRunner(), choice.q, library.rules.pending
     T = choice.temperature * sqrt(posterior.amplitude)
     if pending is not None and len(pending):
         posterior = posterior.augment(pending)
-    task = Task(posterior, library, q, T, choice.sign)
+    task = LibrarySearch(posterior, library, q, T, choice.sign)
     for number in count(1):
         keep, cap = _sizes(task, number)
         merge = partial(best_of, keep=keep, cap=cap)
-        top = crew.reduce(f"scores {number}", library.count, partial(_scored, task, merge), merge)
-        picked = crew.deal(f"choice {number}", 1, partial(_pick, task, top, keep, cap))[0]
+        top = runner.reduce(f"scores {number}", library.count, partial(_scored, task, merge), merge)
+        picked = runner.deal(f"choice {number}", 1, partial(_pick, task, top, keep, cap))[0]
         if len(picked["rows"]) == q:
             break
         if picked["exhausted"]:
@@ -105,7 +105,7 @@ def choose_certified(
     )
 
 
-def _sizes(task: Task, number: int) -> tuple[int, int | None]:
+def _sizes(task: LibrarySearch, number: int) -> tuple[int, int | None]:
     """Rows to keep in the number-th pass, and rows of one group by the first column that limits groups."""
     shortlist, more, at_most = lazy_greedy.SHORTLIST * task.q, RESERVE ** (number - 1), task.library.limits.at_most
     keep = max(shortlist, min(RESERVE * shortlist, LONG))
@@ -113,7 +113,7 @@ def _sizes(task: Task, number: int) -> tuple[int, int | None]:
     return keep * more, None if cap is None else cap * more
 
 
-def _scored(task: Task, merge: Any, chunks: Sequence[int]) -> Iterator[tuple[int, Top]]:
+def _scored(task: LibrarySearch, merge: Any, chunks: Sequence[int]) -> Iterator[tuple[int, Top]]:
     """Chunks of the library, each as the best of its rows."""
     for number, chunk in track(task.library.chunks(chunks), "scoring the library", total=len(chunks)):
         inside = chunk.eligible.nonzero().squeeze(-1)
@@ -126,7 +126,9 @@ def _scored(task: Task, merge: Any, chunks: Sequence[int]) -> Iterator[tuple[int
         yield number, merge(top)
 
 
-def _pick(task: Task, top: Top, keep: int, cap: int | None, chunks: Iterable[int]) -> Iterator[tuple[int, Any]]:
+def _pick(
+    task: LibrarySearch, top: Top, keep: int, cap: int | None, chunks: Iterable[int]
+) -> Iterator[tuple[int, Any]]:
     """Work of a single chunk: the greedy choice over the best rows, as far as it is certain."""
     for chunk in chunks:
         yield chunk, Shortlist(task, top, keep, cap).choose()

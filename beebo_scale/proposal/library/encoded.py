@@ -1,7 +1,7 @@
 """The rows of a library as the choice sees them: encoded once, with what may not be proposed and the groups of limits.
 
-A chunk that was encoded stays, packed, as long as all of them take no more than `KEPT` bytes. Chunks beyond are read
-and encoded again where they are needed: nothing grows with the library.
+A chunk that was encoded stays, packed, as long as all of them take no more than `KEPT_BYTES` bytes. Chunks beyond are
+read and encoded again where they are needed: nothing grows with the library.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from ...specs import Limits
 from .exclusion import Rules, row_hashes
 from .limits import group_codes
 
-KEPT = 1 << 29
+KEPT_BYTES = 1 << 29
 
 
 @dataclass(frozen=True, eq=False)
@@ -147,7 +147,7 @@ class EncodedLibrary:
         eligible, counts = self.rules.judge(table, self.packing.unpack(rows))
         groups = group_codes(table, self.limits)
         chunk = EncodedChunk(self.library.first_row(number), rows, self.packing, eligible, groups, counts)
-        if self._size + chunk.size <= KEPT:
+        if self._size + chunk.size <= KEPT_BYTES:
             self._kept[number] = chunk
             self._size += chunk.size
         return chunk

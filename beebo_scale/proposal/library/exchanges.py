@@ -32,7 +32,7 @@ from .lazy_greedy import greedy
 from .limits import exchangeable
 
 TRIED = 64  # exchanges evaluated in full in each round
-TOGETHER = 1 << 22  # numbers in the covariances of batches evaluated together
+NUMBERS_TOGETHER = 1 << 22  # numbers in the covariances of batches evaluated together
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,7 +105,7 @@ class _Moments:
     def values(self, batches: Tensor) -> Tensor:
         """The joint values of some batches of rows, b x q -> b; minus infinity where the energy does not hold."""
         q = batches.shape[-1]
-        parts = batches.split(max(1, TOGETHER // q**2))
+        parts = batches.split(max(1, NUMBERS_TOGETHER // q**2))
         return torch.cat([self._values(part) for part in parts])
 
     def _values(self, batches: Tensor) -> Tensor:

@@ -20,8 +20,8 @@ from ...posterior import Posterior
 from ...progress import track
 from .exclusion import known as known
 
-CHUNK = 1024  # rows scored at once: k(x, Z) of a chunk fits in the cache of a processor
-BLOCK = 8  # stale rows re-evaluated at once, and twice as many each time that was not enough
+SCORED_AT_ONCE = 1024  # rows scored at once: k(x, Z) of a chunk fits in the cache of a processor
+STALE_AT_ONCE = 8  # stale rows re-evaluated at once, and twice as many each time that was not enough
 SPAN = 64  # ... together with others that are so many points ahead of them
 SOLVE = 256  # points of a triangular solve: larger ones are done in parts
 SHORTLIST = 50  # rows kept for each point of the batch
@@ -42,9 +42,9 @@ def score(posterior: Posterior, X: Tensor, T: float, sign: float = 1.0) -> Tenso
     """
     scores = X.new_empty(len(X))
     with torch.no_grad():
-        for start in range(0, len(X), CHUNK):
-            rows = X[start : start + CHUNK].to(posterior.points)
-            scores[start : start + CHUNK] = _first_gain(posterior, rows, T, sign).to(scores)
+        for start in range(0, len(X), SCORED_AT_ONCE):
+            rows = X[start : start + SCORED_AT_ONCE].to(posterior.points)
+            scores[start : start + SCORED_AT_ONCE] = _first_gain(posterior, rows, T, sign).to(scores)
     return scores
 
 
@@ -68,7 +68,7 @@ def greedy(posterior: Posterior, X: Tensor, q: int, T: float, sign: float = 1.0)
     Returns:
         Chosen rows (q, in order of choice) and their gains (q, never rising). Equal gains go to the lowest row.
     """
-    state = Greedy(posterior, q, T, sign)
+    state = LazyGreedy(posterior, q, T, sign)
     state.add(X)
     for _ in track(range(q), "choosing the batch"):
         row, _ = state.best()
@@ -76,7 +76,7 @@ def greedy(posterior: Posterior, X: Tensor, q: int, T: float, sign: float = 1.0)
     return torch.tensor(state.chosen), torch.tensor(state.gains, dtype=torch.float64)
 
 
-class Greedy:
+class LazyGreedy:
     """A greedy choice under way, over rows that may still be added.
 
     The rows' covariance with the chosen points S is kept as columns of a partial Cholesky factor of C + Sigma:
@@ -106,7 +106,7 @@ class Greedy:
         self.L = empty(q, q)
         self.S = empty(q, self.X.shape[-1])  # the chosen points ...
         self.F_S = empty(q, posterior.rank)  # ... and their features
-        self.capacity = max(2 * q + BLOCK, CACHE // (8 * (q + posterior.rank)))
+        self.capacity = max(2 * q + STALE_AT_ONCE, CACHE // (8 * (q + posterior.rank)))
         self.cache = _Cache(posterior, q)
 
     def __len__(self) -> int:
@@ -137,7 +137,7 @@ class Greedy:
 
     def best(self) -> tuple[int, float]:
         """The row with the largest gain given those chosen, and that gain; -1 and -inf if there is none."""
-        loaded, size = False, BLOCK
+        loaded, size = False, STALE_AT_ONCE
         with torch.no_grad():
             while True:
                 bounds = self.bound[self.cache.rows]  # M
@@ -183,7 +183,7 @@ class Greedy:
         places = torch.cat([free, grown])
         self.cache.grow(len(grown))
         self.slot[new] = places
-        for rows, at in zip(new.split(CHUNK), places.split(CHUNK), strict=True):
+        for rows, at in zip(new.split(SCORED_AT_ONCE), places.split(SCORED_AT_ONCE), strict=True):
             first = self.cache.fill(at, rows, self.X[rows], self.T, self.sign)
             self.bound[rows] = first if not self.chosen else torch.minimum(self.bound[rows], first)
         self._look_outside()

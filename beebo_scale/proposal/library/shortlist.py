@@ -14,7 +14,7 @@ from . import lazy_greedy as pool
 from .best_rows import Top, place_in_group
 from .encoded import EncodedLibrary
 from .exclusion import repeats
-from .lazy_greedy import Greedy
+from .lazy_greedy import LazyGreedy
 from .limits import LimitState
 
 GROWTH = 4  # the shortlist grows by this factor
@@ -22,7 +22,7 @@ LARGEST = 1 << 30  # bytes of the encoded shortlist; there the choice goes on wi
 
 
 @dataclass(frozen=True, eq=False)
-class Task:
+class LibrarySearch:
     """All that scores and chooses.
 
     Attributes:
@@ -43,15 +43,15 @@ class Task:
 class Shortlist:
     """The rows that greedy chooses from, a growing number of the best."""
 
-    def __init__(self, task: Task, top: Top, keep: int, cap: int | None) -> None:
+    def __init__(self, task: LibrarySearch, top: Top, keep: int, cap: int | None) -> None:
         self.task, self.top = task, top
         self.whole = len(top["row"]) <= keep  # else the last row stands for all that were left out
         self.length = min(keep, len(top["row"]))
         self.largest = max(task.q, LARGEST // (8 * task.library.encoder.width))
         self.read = 0
         self.repeated = 0
-        self.state = Greedy(task.posterior, task.q, task.T, task.sign)
-        self.room = LimitState(task.library.limits, task.library.encoder)
+        self.state = LazyGreedy(task.posterior, task.q, task.T, task.sign)
+        self.limits = LimitState(task.library.limits, task.library.encoder)
         self.rows = torch.empty(0, dtype=torch.long)  # K
         self.groups = top["groups"][:0]  # K x g
         self.capped = [] if cap is None else self._capped(cap)
@@ -90,18 +90,18 @@ class Shortlist:
         if not self.task.library.rules.allow_repeats:
             gone[old:] = torch.from_numpy(repeats(self.state.X.cpu().numpy()))[old:]
             self.repeated += int(gone.sum())
-        gone[old:] |= self.room.shut(self.state.X[old:], groups).cpu()
+        gone[old:] |= self.limits.shut(self.state.X[old:], groups).cpu()
         self.state.remove(gone.to(self.state.bound.device))
 
     def _accept(self, row: int) -> None:
         self.state.accept(row)
         if self.task.library.limits:
-            self.room.take(self.state.X[row], self.groups[row])
-            self.state.remove(self.room.shut(self.state.X, self.groups, last=True))
+            self.limits.take(self.state.X[row], self.groups[row])
+            self.state.remove(self.limits.shut(self.state.X, self.groups, last=True))
 
     def _left_out(self) -> tuple[float, int]:
         """The best that a row outside the shortlist may have: its score, and minus its row number."""
-        while self.capped and self.room.full(0, self.capped[-1][2]):
+        while self.capped and self.limits.full(0, self.capped[-1][2]):
             self.capped.pop()  # a group that is full stays full
         best = (-math.inf, 0)
         if self.read < len(self.top["score"]):

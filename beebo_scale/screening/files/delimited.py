@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 DELIMITERS = {".csv": ",", ".tsv": "\t"}  # by name; a header that has none of these may have another one
 OTHERS = (";", "\t", "|", ",")
-BLOCK = 1 << 22  # bytes parsed at once
+BYTES_AT_ONCE = 1 << 22  # bytes parsed at once
 GZIP, XZ = b"\x1f\x8b", b"\xfd7zXZ\x00"
 UTF16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 
@@ -190,7 +190,7 @@ def _read_delimited(text: _Text, name: str, header: list[str], delimiter: str, w
             yield from pyarrow.csv.open_csv(
                 text,
                 # one thread, or the number of a bad row is not known
-                read_options=pyarrow.csv.ReadOptions(use_threads=False, block_size=BLOCK),
+                read_options=pyarrow.csv.ReadOptions(use_threads=False, block_size=BYTES_AT_ONCE),
                 parse_options=pyarrow.csv.ParseOptions(
                     delimiter=delimiter, newlines_in_values=True, invalid_row_handler=note
                 ),

@@ -15,9 +15,9 @@ from .source import Ranges, Source, did_you_mean, listing, reading
 if TYPE_CHECKING:
     import pandas as pd
 
-SUFFIXES = (".xlsx", ".xlsm")
-SHEET = re.compile(r"(?P<file>.*\.xls[xm])#(?P<sheet>.+)", re.IGNORECASE | re.DOTALL)
-MISSING = "#N/A"  # of the error values, the one that says that there is none
+EXCEL_SUFFIXES = (".xlsx", ".xlsm")
+SHEET_NAME = re.compile(r"(?P<file>.*\.xls[xm])#(?P<sheet>.+)", re.IGNORECASE | re.DOTALL)
+NOT_AVAILABLE = "#N/A"  # of the error values, the one that says that there is none
 
 
 def open_excel(path: Path, name: str, sheet: str | None) -> Source:
@@ -38,7 +38,7 @@ def open_excel(path: Path, name: str, sheet: str | None) -> Source:
         title, rows = _cells(path, name, sheet)
     source = f"{name}#{title}"
     if not rows:
-        raise InputError(f"{source} is an empty sheet; name another one as {name}#SHEET")
+        raise InputError(f"{source} is an empty sheet; name another one as {name}#SHEET_NAME")
     width = max((i + 1 for row in rows for i, cell in enumerate(row) if cell is not None), default=0)
     columns = tuple("" if cell is None else str(cell) for cell in rows[0][:width])
 
@@ -105,7 +105,7 @@ def _value(cell: Any, source: str) -> Any:
     """
     value = cell.value
     if cell.data_type == "e":
-        if value == MISSING:
+        if value == NOT_AVAILABLE:
             return None
         raise InputError(f"{source}: the cell {cell.coordinate} holds the error {value}; correct or empty it")
     if isinstance(value, float) and value.is_integer() and abs(value) < 2**53:

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 # What spreadsheets and programs write in a column of numbers where there is no number.
-MISSING = ("", "na", "n/a", "#n/a", "nan", "-nan", "none", "null", "<na>", "-", "--", "\u2013", "\u2014")
+MISSING_WORDS = ("", "na", "n/a", "#n/a", "nan", "-nan", "none", "null", "<na>", "-", "--", "\u2013", "\u2014")
 EXACT = 2.0**53  # whole numbers from here on have neighbours that float64 cannot tell apart
 
 DECIMAL_COMMA = r"^[+-]?\d*,\d+([eE][+-]?\d+)?$"
@@ -56,7 +56,7 @@ def _trimmed(values: pd.Series) -> Any:
     import pyarrow.compute as pc
 
     text = pc.utf8_trim_whitespace(pa.array(values, type=pa.string(), from_pandas=True))
-    missing = pc.is_in(pc.utf8_lower(text), value_set=pa.array(MISSING))
+    missing = pc.is_in(pc.utf8_lower(text), value_set=pa.array(MISSING_WORDS))
     return pc.if_else(missing, None, text)
 
 
@@ -95,7 +95,7 @@ def _one_by_one(cells: list[Any]) -> tuple[np.ndarray, np.ndarray]:
     for i, cell in enumerate(cells):
         if cell is None or (pd.api.types.is_scalar(cell) and pd.isna(cell)):
             continue
-        if isinstance(cell, str) and cell.strip().lower() in MISSING:
+        if isinstance(cell, str) and cell.strip().lower() in MISSING_WORDS:
             continue
         # True is a number to Python, and so is 1_000
         if isinstance(cell, (bool, np.bool_)) or (isinstance(cell, str) and "_" in cell):

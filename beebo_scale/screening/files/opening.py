@@ -21,7 +21,7 @@ from .source import reading
 if TYPE_CHECKING:
     import pandas as pd
 
-SUFFIXES = (".csv", ".csv.gz", ".csv.xz", ".tsv", ".tsv.gz", ".tsv.xz", ".parquet", *excel.SUFFIXES)
+SUFFIXES = (".csv", ".csv.gz", ".csv.xz", ".tsv", ".tsv.gz", ".tsv.xz", ".parquet", *excel.EXCEL_SUFFIXES)
 SIGNS = {  # first bytes -> what the file is, and the suffix that it should have
     b"PAR1": ("a Parquet file", ".parquet"),
     b"PK\x03\x04": ("a zip archive, as Excel files are", ".xlsx"),
@@ -78,7 +78,7 @@ def open_source(source: str | os.PathLike[str] | pd.DataFrame | Source) -> Sourc
 
 def split_sheet(source: str | os.PathLike[str]) -> tuple[Path, str | None]:
     """The path of a file, and the sheet that is asked for behind '#' if it is a workbook."""
-    match = excel.SHEET.fullmatch(os.fspath(source))
+    match = excel.SHEET_NAME.fullmatch(os.fspath(source))
     if match and not Path(source).exists():
         return Path(match["file"]), match["sheet"]
     return Path(source), None
@@ -92,7 +92,7 @@ def _open_file(source: str | os.PathLike[str]) -> Source:
     _check_sign(path, name, suffix)
     if suffix == ".parquet":
         return open_parquet(path, name)
-    return excel.open_excel(path, name, sheet) if suffix in excel.SUFFIXES else open_delimited(path, name, suffix)
+    return excel.open_excel(path, name, sheet) if suffix in excel.EXCEL_SUFFIXES else open_delimited(path, name, suffix)
 
 
 def _check_sign(path: Path, name: str, suffix: str) -> None:

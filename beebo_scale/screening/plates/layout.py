@@ -20,7 +20,7 @@ from .wells import SHAPES, parse_well, well_name
 if TYPE_CHECKING:
     import pandas as pd
 
-ADDED = ("plate", "well", "role")  # columns of a plate map beside those of the batch
+MAP_COLUMNS = ("plate", "well", "role")  # columns of a plate map beside those of the batch
 SAMPLE = "sample"
 
 
@@ -125,14 +125,14 @@ def plate_map(
     Raises:
         InputError: an unusable layout, or a batch with a column plate, well or role.
     """
-    return fill(batch, Layout(plate, controls, shuffle, seed))
+    return filled_map(batch, Layout(plate, controls, shuffle, seed))
 
 
-def fill(batch: pd.DataFrame, layout: Layout) -> pd.DataFrame:
+def filled_map(batch: pd.DataFrame, layout: Layout) -> pd.DataFrame:
     """`plate_map` with a layout."""
     import pandas as pd
 
-    check_names(batch.columns)
+    check_map_columns(batch.columns)
     free = [well for well in layout.wells if well not in layout.roles]
     count = max(1, math.ceil(len(batch) / len(free)))
     order = np.arange(len(batch))
@@ -145,10 +145,10 @@ def fill(batch: pd.DataFrame, layout: Layout) -> pd.DataFrame:
     samples.insert(2, "role", SAMPLE)
     controls = pd.DataFrame(
         [(number + 1, well, role) for number in range(count) for well, role in layout.roles.items()],
-        columns=list(ADDED),
+        columns=list(MAP_COLUMNS),
     )
     place_of = {well: i for i, well in enumerate(layout.wells)}
-    everything = samples if controls.empty else controls.merge(samples, how="outer", on=list(ADDED))
+    everything = samples if controls.empty else controls.merge(samples, how="outer", on=list(MAP_COLUMNS))
     key = [(number, place_of[well]) for number, well in zip(everything["plate"], everything["well"], strict=True)]
     ordered = everything.iloc[sorted(range(len(key)), key=key.__getitem__)].reset_index(drop=True)
     if "rank" in ordered:
@@ -156,9 +156,9 @@ def fill(batch: pd.DataFrame, layout: Layout) -> pd.DataFrame:
     return ordered
 
 
-def check_names(columns: Iterable[str]) -> None:
+def check_map_columns(columns: Iterable[str]) -> None:
     """Refuse a batch whose columns have the names that a plate map adds."""
-    taken = [name for name in ADDED if name in set(columns)]
+    taken = [name for name in MAP_COLUMNS if name in set(columns)]
     if taken:
         raise InputError(f"column {taken[0]!r} has the name of a column that a plate map adds; rename it in all files")
 
@@ -185,7 +185,7 @@ def write_plates(batch: pd.DataFrame, out: str | os.PathLike[str], layout: Layou
     Raises:
         InputError: as in `plate_map`, or a file cannot be written.
     """
-    frame = fill(batch, layout)
+    frame = filled_map(batch, layout)
     table, picture = plate_paths(out)
     text = frame.to_csv(index=False, lineterminator="\n")
     atomic_write(table, lambda temporary: temporary.write_bytes(text.encode()))
@@ -211,7 +211,7 @@ def draw_plate(
     Raises:
         InputError: no such column, no well to draw, no matplotlib, or the path cannot be written.
     """
-    missing = [name for name in (*ADDED, value) if name not in frame]
+    missing = [name for name in (*MAP_COLUMNS, value) if name not in frame]
     if missing or frame.empty:
         what = f"has no column {missing[0]!r}" if missing else "is empty"
         raise InputError(f"the plate map {what}; draw what plate_map returns")

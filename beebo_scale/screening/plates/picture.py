@@ -20,7 +20,7 @@ from .wells import well_name
 if TYPE_CHECKING:
     import pandas as pd
 
-RADIUS = 0.42  # of a well; wells are one apart
+WELL_RADIUS = 0.42  # of a well; wells are one apart
 ACROSS = 3  # panels in a row
 INK, EMPTY, EDGE = "#333333", "#f4f4f4", "#c9c9c9"
 CONTROLS = ("#d62728", "#1f77b4", "#ff7f0e", "#8c564b", "#e377c2", "#7f7f7f")  # apart from the colours of viridis
@@ -80,7 +80,7 @@ def _outline(panel: Any, shape: tuple[int, int], title: str) -> None:
             (-0.4, -0.4), columns - 0.2, rows - 0.2, boxstyle="round,pad=0.25", facecolor="white", edgecolor=EDGE
         )
     )
-    empty = [Circle((column, row), RADIUS) for row in range(rows) for column in range(columns)]
+    empty = [Circle((column, row), WELL_RADIUS) for row in range(rows) for column in range(columns)]
     panel.add_collection(PatchCollection(empty, facecolor=EMPTY, edgecolor=EDGE, linewidth=0.4))
     step = 1 if columns <= 24 else 2
     size = 8 if columns <= 12 else 6
@@ -94,13 +94,15 @@ def _outline(panel: Any, shape: tuple[int, int], title: str) -> None:
 
 def _wells(panel: Any, cells: np.ndarray, values: np.ndarray, norm: Normalize) -> None:
     colours = mpl.colormaps["viridis"](norm(values))
-    circles = [Circle((column, row), RADIUS) for row, column in cells]
+    circles = [Circle((column, row), WELL_RADIUS) for row, column in cells]
     panel.add_collection(PatchCollection(circles, facecolor=colours, edgecolor=INK, linewidth=0.3))
 
 
 def _controls(panel: Any, cells: np.ndarray, colours: list[str]) -> None:
     """Squares, so that they tell themselves apart without colour too."""
-    squares = [Rectangle((column - RADIUS, row - RADIUS), 2 * RADIUS, 2 * RADIUS) for row, column in cells]
+    squares = [
+        Rectangle((column - WELL_RADIUS, row - WELL_RADIUS), 2 * WELL_RADIUS, 2 * WELL_RADIUS) for row, column in cells
+    ]
     panel.add_collection(PatchCollection(squares, facecolor="white", edgecolor=colours, linewidth=1.6))
     inner = [Rectangle((column - 0.16, row - 0.16), 0.32, 0.32) for row, column in cells]
     panel.add_collection(PatchCollection(inner, facecolor=colours, edgecolor="none"))

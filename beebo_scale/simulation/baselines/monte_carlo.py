@@ -75,14 +75,14 @@ class MonteCarlo(Learned):
         return state.world.chosen(settings.frame(X))
 
     def _acquisition(self, model: Surrogate, state: State) -> Any:
-        wrapped = PosteriorModel(model.posterior())
+        wrapped = JointPosteriorModel(model.posterior())
         sampler = SobolQMCNormalSampler(torch.Size([SAMPLES]), seed=state.seed)
         if self.acquisition == "ucb":
             return qUpperConfidenceBound(wrapped, beta=kappa_of(self.kappa, self.last_kappa, state), sampler=sampler)
         return qLogExpectedImprovement(wrapped, best_f=model.data.y.max(), sampler=sampler)
 
 
-class PosteriorModel(Model):
+class JointPosteriorModel(Model):
     """Our posterior as a botorch model."""
 
     num_outputs = 1

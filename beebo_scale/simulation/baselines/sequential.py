@@ -27,10 +27,10 @@ from ...posterior import Posterior
 from ...proposal.box.starts import restart_seeds
 from ...surrogates import Surrogate
 from ..strategies import Learned, check_kappa, cube_of, kappa_of
-from ..world import CHUNK, Points, State
-from .monte_carlo import PosteriorModel
+from ..world import UNPACKED_AT_ONCE, Points, State
+from .monte_carlo import JointPosteriorModel
 
-ITERATIONS = 100  # of L-BFGS-B for a point, at most
+POINT_ITERATIONS = 100  # of L-BFGS-B for a point, at most
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,7 +94,7 @@ class Sequential(Learned, ABC):
 
     def _best(self, acquisition: AcquisitionFunction, bounds: Tensor, seed: int) -> Tensor:
         """The best point found, 1 x d."""
-        options: dict[str, Any] = {"maxiter": ITERATIONS, "seed": seed}
+        options: dict[str, Any] = {"maxiter": POINT_ITERATIONS, "seed": seed}
         x, _ = optimize_acqf(
             acquisition,
             bounds,
@@ -148,11 +148,11 @@ class BatchUpperConfidence(Sequential):
         return lambda filling: UpperConfidenceBound(MarginalModel(filling.now), beta=kappa)
 
 
-class MarginalModel(PosteriorModel):
+class MarginalModel(JointPosteriorModel):
     """Our posterior as a botorch model that knows each point for itself, which is all that a single point needs."""
 
     def posterior(self, X: Tensor, *args: Any, **kwargs: Any) -> GPyTorchPosterior:
         """The noise-free target at ... q x d points, as if these had nothing in common."""
-        parts = [self.of.mean_and_variance(some) for some in X.split(CHUNK, dim=-2)]
+        parts = [self.of.mean_and_variance(some) for some in X.split(UNPACKED_AT_ONCE, dim=-2)]
         mean, variance = (torch.cat(values, dim=-1) for values in zip(*parts, strict=True))
         return GPyTorchPosterior(MultivariateNormal(mean, DiagLinearOperator(variance)))

@@ -21,11 +21,11 @@ from .problem import Array, Problem
 
 HAND = ((-5.0, 5.0), (-5.0, 5.0), (-10.0, 10.0), (-10.0, 10.0), (2.0, 30.0), (0.0, 2.0 * math.pi))
 SPIN = (-5.0, 5.0)
-STARTS = np.array([[0.0, 2.0], [0.0, -2.0]])  # of the two things
+START_POSITIONS = np.array([[0.0, 2.0], [0.0, -2.0]])  # of the two things
 GOALS = np.array([[4.0, 3.5], [-4.0, 3.5]])
 TYPICAL = -0.234  # mean over 16,384 uniform points, standard error 0.011
 SECOND, STEP, SLIDE = 10, 0.01, 100  # steps for a unit of the inputs, seconds of a step, steps after the last push
-ITERATIONS = 10  # of the engine's solvers
+SOLVER_ITERATIONS = 10  # of the engine's solvers
 FORCE, TORQUE = 30.0, 30.0  # of a hand, for each unit of mass and of the velocity that it lacks
 
 
@@ -50,7 +50,7 @@ def push() -> Problem:
     return Problem(
         f=rewards,
         bounds=np.array([*HAND, *HAND, SPIN, SPIN]).T,
-        best=float(np.linalg.norm(GOALS - STARTS, axis=-1).sum()),
+        best=float(np.linalg.norm(GOALS - START_POSITIONS, axis=-1).sum()),
         optima=np.empty((0, 14)),
         slip=np.array([0.0, 0.0, 0.01, 0.01, 0.0, 0.0] * 2 + [0.0, 0.0]),
         typical=TYPICAL,
@@ -71,7 +71,7 @@ def engine() -> Any:
 
 def rewards(X: Array) -> Array:
     """The function of `push`, n x 14 -> n."""
-    before = np.linalg.norm(GOALS - STARTS, axis=-1).sum()
+    before = np.linalg.norm(GOALS - START_POSITIONS, axis=-1).sum()
     return np.array([before - np.linalg.norm(GOALS - play(x), axis=-1).sum() for x in X], dtype=np.float64)
 
 
@@ -97,14 +97,14 @@ def play(x: Array) -> Array:
     world = b2.b2World(gravity=(0.0, 0.0), doSleep=True)
     table = world.CreateStaticBody(position=(0.0, 0.0), shapes=b2.b2PolygonShape(box=(500.0, 500.0)))
     shapes = b2.b2PolygonShape(box=(0.5, 0.5)), b2.b2CircleShape(radius=1.0)
-    things = [_thing(world, table, shape, place) for shape, place in zip(shapes, STARTS.tolist(), strict=True)]
+    things = [_thing(world, table, shape, place) for shape, place in zip(shapes, START_POSITIONS.tolist(), strict=True)]
     moves = x[:12].reshape(2, 6).tolist()
     hands = [_hand(world, table, move, spin) for move, spin in zip(moves, x[12:].tolist(), strict=True)]
     for step in range(max(hand.steps for hand in hands) + SLIDE):
         for hand in hands:
             if step < hand.steps:
                 hand.push()
-        world.Step(STEP, ITERATIONS, ITERATIONS)
+        world.Step(STEP, SOLVER_ITERATIONS, SOLVER_ITERATIONS)
     return np.array([list(thing.position) for thing in things])
 
 

@@ -17,7 +17,7 @@ from .problem import Array, Problem
 
 SITES = 30  # points that shape the path
 STEPS = 1000  # points of the path at which the cost is taken
-CHUNK = 256  # paths at a time
+PATHS_AT_ONCE = 256  # paths at a time
 START, GOAL = np.array([0.05, 0.05]), np.array([0.95, 0.95])
 ROAD, TREE, MISS = 0.05, 20.0, 10.0  # cost of a length of free ground, of a length in a tree, of missing an end
 TOP = 5.0
@@ -69,7 +69,7 @@ def rover() -> Problem:
 
 def rewards(X: Array) -> Array:
     """The function of `rover`, n x 60 -> n."""
-    parts = [X[i : i + CHUNK].reshape(-1, SITES, 2) for i in range(0, len(X), CHUNK)]
+    parts = [X[i : i + PATHS_AT_ONCE].reshape(-1, SITES, 2) for i in range(0, len(X), PATHS_AT_ONCE)]
     return np.concatenate([_rewards(path(sites)) for sites in parts]) if parts else np.empty(0)
 
 

@@ -1,7 +1,7 @@
 r"""How wrong the information gain of a sparse posterior is, measured beside an exact one at probe batches.
 
-Up to `ROWS` rows the reference is the exact posterior itself. Beyond, it is the exact posterior of the rows nearest to
-the probes: knowing less it has the larger C and I, so that the error found is a lower bound of the true one.
+Up to `REFERENCE_ROWS` rows the reference is the exact posterior itself. Beyond, it is the exact posterior of the rows
+nearest to the probes: knowing less it has the larger C and I, so that the error found is a lower bound of the true one.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from ..data.observations import Measurements
 from ..gaussian_process.gaussian_process import GaussianProcess, exact_posterior
 from .rank import Probes, excess
 
-ROWS = 8000  # of the reference: its factor takes a few seconds and 256 MB
-CHUNK = 8192  # rows compared with the probes at once
+REFERENCE_ROWS = 8000  # of the reference: its factor takes a few seconds and 256 MB
+COMPARED_AT_ONCE = 8192  # rows compared with the probes at once
 
 
 def sparse_gain_error(
@@ -27,7 +27,7 @@ def sparse_gain_error(
     data: Measurements,
     continuous: list[int],
     seed: int = 0,
-    rows: int = ROWS,
+    rows: int = REFERENCE_ROWS,
 ) -> tuple[float, str]:
     """Mean relative error of I on probe batches, I / I_reference - 1, and what the reference is, in words.
 
@@ -55,7 +55,7 @@ def nearest_rows(kernel: Kernel, data: Measurements, P: Tensor, rows: int) -> Te
     each = max(1, rows // len(P))
     best, index = P.new_empty(len(P), 0), torch.empty(len(P), 0, dtype=torch.long, device=P.device)
     with torch.no_grad():
-        for chunk in torch.arange(len(data), device=P.device).split(CHUNK):
+        for chunk in torch.arange(len(data), device=P.device).split(COMPARED_AT_ONCE):
             k = torch.cat([best, gram(kernel, P, data.take(chunk).X)], dim=-1)
             found = torch.cat([index, chunk.expand(len(P), -1)], dim=-1)
             best, place = k.topk(min(each, k.shape[-1]), dim=-1)

@@ -33,6 +33,7 @@ from torch.autograd.function import once_differentiable
 from ...errors import InputError
 from ...kernel_posterior import KernelPosterior
 from ...kernels.stationary import freeze, gram, live_gram
+from ...linalg.pivoted_cholesky import pivoted_cholesky
 from ...linalg.roots import DenseRoot
 from ...protocols import Noise
 from ..data.observations import Observations
@@ -92,18 +93,15 @@ def _draw(kernel: Kernel, X: Tensor, Z: Tensor, draws: Tensor, tolerance: float)
         L = prior_factor(kernel, Z, 0.01 * tolerance)  # what jitter leaves of their own variance is below the floor
         F[:known] = torch.linalg.solve_triangular(L, gram(kernel, Z, X), upper=False)
         left -= F[:known].square().sum(0)
-    chosen: list[int] = []
-    for j in range(known, m):
+    draw = iter(draws)
+
+    def pivot(left: Tensor) -> int | None:
         mass = torch.where(left > floor, left, 0.0).cumsum(0)
         if not float(mass[-1]) > 0.0:
-            break
-        row = int(torch.searchsorted(mass, draws[j - known] * mass[-1], right=True))  # never one without mass
-        column = gram(kernel, X[row : row + 1], X).squeeze(0) - F[:j, row] @ F[:j]
-        F[j] = column / left[row].sqrt()
-        left -= F[j].square()
-        left[row] = 0.0
-        chosen.append(row)
-    return X[chosen]
+            return None
+        return int(torch.searchsorted(mass, next(draw) * mass[-1], right=True))  # never a row without mass
+
+    return X[pivoted_cholesky(left, lambda i: gram(kernel, X[i : i + 1], X).squeeze(0), pivot, F, known)]
 
 
 def prior_factor(kernel: Kernel, Z: Tensor, jitter: float) -> Tensor:

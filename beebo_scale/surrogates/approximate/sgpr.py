@@ -30,11 +30,11 @@ from ..gaussian_process.gaussian_process import FitReport, GaussianProcess, own_
 from ..gaussian_process.minimise import minimise
 from .inducing import JITTER, Moments, factor_gradient, inducing_posterior, moments, prior_factor
 
-CHUNK = 4096  # rows whose features are held at once, and the unit of work of a worker
+ROWS_OF_WORK = 4096  # rows whose features are held at once, and the unit of work of a worker
 
 
 def sgpr_bound(
-    gp: GaussianProcess, Z: Tensor, data: Measurements, jitter: float = JITTER, chunk: int = CHUNK
+    gp: GaussianProcess, Z: Tensor, data: Measurements, jitter: float = JITTER, chunk: int = ROWS_OF_WORK
 ) -> Tensor:
     """The collapsed bound on the log marginal likelihood, differentiable in the hyperparameters and in Z.
 
@@ -78,7 +78,7 @@ def fit_sgpr(
     maxiter: int = 100,
     on_step: Callable[[], object] | None = None,
     jitter: float = JITTER,
-    chunk: int = CHUNK,
+    chunk: int = ROWS_OF_WORK,
 ) -> FitReport:
     """Maximise bound + log prior over the hyperparameters by full-batch L-BFGS, in place.
 
@@ -115,7 +115,7 @@ def sgpr_posterior(
     data: Measurements,
     noise: Noise | None = None,
     jitter: float = JITTER,
-    chunk: int = CHUNK,
+    chunk: int = ROWS_OF_WORK,
 ) -> KernelPosterior:
     """The posterior under the best q(v) for all rows: one pass over them.
 
@@ -135,7 +135,7 @@ def sgpr_posterior(
     return inducing_posterior(gp, Z, L, sums.P, sums.b, own_noise(gp, data) if noise is None else noise)
 
 
-def all_moments(gp: GaussianProcess, Z: Tensor, L: Tensor, data: Measurements, chunk: int = CHUNK) -> Moments:
+def all_moments(gp: GaussianProcess, Z: Tensor, L: Tensor, data: Measurements, chunk: int = ROWS_OF_WORK) -> Moments:
     """`moments` of all rows, shared among the workers; no gradient."""
     m = len(Z)
 

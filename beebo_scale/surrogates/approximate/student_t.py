@@ -34,7 +34,7 @@ _RULE = np.polynomial.hermite_e.hermegauss(24)
 NODES, WEIGHTS = tuple(_RULE[0].tolist()), tuple((_RULE[1] / _RULE[1].sum()).tolist())
 PASSES, PASS_LENGTH = 20, 0.5  # over all rows at the end, at most, and the length of their natural-gradient steps
 STILL = 1e-5  # nats per row that a pass may still gain
-CHUNK = 4096  # rows of a pass whose features are held at once
+ROWS_OF_PASS = 4096  # rows of a pass whose features are held at once
 
 
 def expected_log_density(y: Tensor, mean: Tensor, variance: Tensor, s2: Tensor) -> Tensor:
@@ -114,5 +114,5 @@ class StudentSVGP(SVGP):
             P, b = self._sites(A, v, *slopes)
             return torch.cat([P.reshape(-1), b, value.reshape(1)])
 
-        P, b, value = add_over_chunks(part, len(data), CHUNK, v.new_zeros(m * m + m + 1)).split([m * m, m, 1])
+        P, b, value = add_over_chunks(part, len(data), ROWS_OF_PASS, v.new_zeros(m * m + m + 1)).split([m * m, m, 1])
         return float(value - divergence), P.reshape(m, m), b

@@ -26,13 +26,18 @@ from .observations import merge_replicates
 from .target import TargetScale, check_transform
 
 CANDIDATES = ("none", "sqrt", "log", "rank")
-ROWS = 1000  # distinct inputs that the comparison sees
+COMPARED_ROWS = 1000  # distinct inputs that the comparison sees
 HELD_OUT_SHARE = 1 / 3
 CELL = 0.01  # width of a cell, of the middle half of the targets
 
 
 def choose_transform(
-    measured: Table | EncodedTable, *, priors: str = "botorch", rows: int = ROWS, maxiter: int = 50, seed: int = 0
+    measured: Table | EncodedTable,
+    *,
+    priors: str = "botorch",
+    rows: int = COMPARED_ROWS,
+    maxiter: int = 50,
+    seed: int = 0,
 ) -> str:
     """The transform of the target with the least held-out NLPD; see `transform_scores` for the arguments.
 
@@ -52,7 +57,12 @@ def choose_transform(
 
 
 def transform_scores(
-    measured: Table | EncodedTable, *, priors: str = "botorch", rows: int = ROWS, maxiter: int = 50, seed: int = 0
+    measured: Table | EncodedTable,
+    *,
+    priors: str = "botorch",
+    rows: int = COMPARED_ROWS,
+    maxiter: int = 50,
+    seed: int = 0,
 ) -> dict[str, float]:
     """Held-out NLPD of every transform that the targets can have, in their own units, by exact Gaussian processes.
 

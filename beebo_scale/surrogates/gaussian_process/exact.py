@@ -20,7 +20,7 @@ from ...linalg.kernel_matrix import KernelMatrix
 from ...linalg.roots import BlockRoot, CholeskyRoot, Root
 from ...protocols import Noise
 
-BLOCK = 1024  # rows of L computed at once
+ROWS_OF_FACTOR = 1024  # rows of L computed at once
 REFINEMENTS = 10  # of the weights, at most, where L is in float32
 RESIDUAL = 1e-9  # relative, of (K + Sigma) alpha = y - m, at which they end
 
@@ -63,15 +63,15 @@ def condition_exactly(
 def factor(kernel: Kernel, Z: Tensor, sigma2: Tensor, dtype: torch.dtype) -> Root:
     """Root L^-T with L L' = k(Z, Z) + Sigma; diagonal blocks factored in the format of Z, the rest kept in `dtype`."""
     root = BlockRoot()
-    for start in range(0, len(Z), BLOCK):
-        X = Z[start : start + BLOCK]
+    for start in range(0, len(Z), ROWS_OF_FACTOR):
+        X = Z[start : start + ROWS_OF_FACTOR]
         K = Z.new_empty(len(X), start, dtype=dtype)
-        for column in range(0, start, 4 * BLOCK):  # piece by piece: a kernel takes several times its result
-            end = min(column + 4 * BLOCK, start)
+        for column in range(0, start, 4 * ROWS_OF_FACTOR):  # piece by piece: a kernel takes several times its result
+            end = min(column + 4 * ROWS_OF_FACTOR, start)
             K[:, column:end] = gram(kernel, X, Z[column:end])
         F = root.features(K)
         C = gram(kernel, X, X) - (F @ F.mT).to(Z.dtype)
-        C.diagonal().add_(sigma2[start : start + BLOCK])
+        C.diagonal().add_(sigma2[start : start + ROWS_OF_FACTOR])
         G, info = torch.linalg.cholesky_ex(C)
         if bool(info.any()) or not bool(G.diagonal().isfinite().all()):
             raise _indefinite(len(Z), float(sigma2.min()), dtype)

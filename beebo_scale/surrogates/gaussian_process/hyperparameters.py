@@ -29,7 +29,7 @@ ROUGH = 1.5  # nu of the rougher kernel
 SMOOTH, NOISY = 5.0, 0.3  # the other start: lengthscales so many times longer, this noise variance
 
 Step = Callable[[], object] | None
-State = dict[str, Any]
+TrainedState = dict[str, Any]
 
 
 def find_hyperparameters(
@@ -55,7 +55,7 @@ def find_hyperparameters(
     part = data
     if len(data) >= 2 * COARSE:
         part = data.take(draw_inputs(data.count, COARSE, torch.Generator().manual_seed(0)))
-    ends: list[tuple[float, State, FitReport]] = []
+    ends: list[tuple[float, TrainedState, FitReport]] = []
     starts = 0
     both = fresh is not None and maxiter > 0 and len(part) < COARSE  # cheap, and new rows may open a better optimum
     for start in _starts(gp, fresh):
@@ -101,7 +101,7 @@ def _on_bounds(name: str, p: Tensor, lower: float | None, upper: float | None) -
                 yield f"{of} at the {side} limit {bound:g}"
 
 
-def _starts(gp: GaussianProcess, fresh: GaussianProcess | None) -> Iterator[State]:
+def _starts(gp: GaussianProcess, fresh: GaussianProcess | None) -> Iterator[TrainedState]:
     """Hyperparameters to start from, one after the other."""
     first = copy.deepcopy(gp.state_dict())
     yield first
@@ -120,7 +120,7 @@ def _starts(gp: GaussianProcess, fresh: GaussianProcess | None) -> Iterator[Stat
     yield other.state_dict()
 
 
-def _roughen(gp: GaussianProcess, state: State) -> bool:
+def _roughen(gp: GaussianProcess, state: TrainedState) -> bool:
     """Take a state but with Matern-3/2 kernels; False if there is none to change."""
     gp.load_state_dict(state)
     kernels = [module for module in gp.kernel.modules() if isinstance(module, SmoothnessKernel)]
@@ -131,7 +131,7 @@ def _roughen(gp: GaussianProcess, state: State) -> bool:
 
 def _end(
     gp: GaussianProcess, part: Measurements, data: Measurements, maxiter: int, on_step: Step
-) -> list[tuple[float, State, FitReport]]:
+) -> list[tuple[float, TrainedState, FitReport]]:
     """Where a fit to a part of the rows ends: what it is worth on all of them, the state, the report; or nothing."""
     report = _attempt(gp, part, maxiter, on_step)
     try:
@@ -143,7 +143,7 @@ def _end(
     return [(value, copy.deepcopy(gp.state_dict()), replace(report, limits=limits(gp, data)))]
 
 
-def _best(ends: list[tuple[float, State, FitReport]]) -> tuple[float, State, FitReport]:
+def _best(ends: list[tuple[float, TrainedState, FitReport]]) -> tuple[float, TrainedState, FitReport]:
     """The end with the largest value, the first of these."""
     return max(ends, key=lambda end: end[0])
 

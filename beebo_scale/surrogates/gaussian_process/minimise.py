@@ -14,7 +14,7 @@ import torch
 from botorch.optim.core import OptimizationResult, OptimizationStatus, scipy_minimize
 from torch import Tensor
 
-Bounds = dict[str, tuple[Any, Any]]
+ParameterBounds = dict[str, tuple[Any, Any]]
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ class _Coordinate:
 def minimise(
     loss: Callable[[], Tensor],
     parameters: dict[str, Tensor],
-    bounds: Bounds,
+    bounds: ParameterBounds,
     maxiter: int,
     on_step: Callable[[], object] | None = None,
 ) -> OptimizationResult:

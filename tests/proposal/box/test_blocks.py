@@ -8,7 +8,7 @@ from beebo_scale.proposal.box import conditioned as precision
 from beebo_scale.proposal.box.blocks import ranked
 from beebo_scale.proposal.box.multistart import optimize_box
 from beebo_scale.proposal.box.space import Space
-from beebo_scale.proposal.jobs.chunks import Crew
+from beebo_scale.proposal.jobs.chunks import ChunkRunner
 from tests.helpers import close, exact_toy, sparse_toy, uniform
 from tests.proposal.jobs.test_chunks import Memory
 
@@ -24,7 +24,7 @@ def acquisition(temperature=1.0, **kwargs):
 def few(request, monkeypatch):
     """The root holds all chosen points, or is adapted."""
     if request.param == "adapted":
-        monkeypatch.setattr(precision, "FEW", 0)
+        monkeypatch.setattr(precision, "IN_ROOT", 0)
 
 
 @pytest.mark.slow
@@ -81,8 +81,8 @@ def test_a_relaunch_goes_on_after_the_last_block():
     memory.write = stop
     for _ in range(6):
         with pytest.raises(KilledError):
-            optimize_box(acqf, SPACE, 13, search, crew=Crew(ledger=memory))
-    X, *rest = optimize_box(acqf, SPACE, 13, search, crew=Crew(ledger=memory))
+            optimize_box(acqf, SPACE, 13, search, runner=ChunkRunner(ledger=memory))
+    X, *rest = optimize_box(acqf, SPACE, 13, search, runner=ChunkRunner(ledger=memory))
     assert torch.equal(X, expected[0])
     assert rest == list(expected[1:])
     assert set(memory.kept) == {("block-0", 0), ("block-1", 0), ("block-2", 0), ("sweep-0-0", 0), ("sweep-0-0", 1)} | {
@@ -92,7 +92,7 @@ def test_a_relaunch_goes_on_after_the_last_block():
 
 @pytest.mark.parametrize("limit", [0, 100])
 def test_gains_of_a_ranked_batch_add_up(limit, monkeypatch):
-    monkeypatch.setattr("beebo_scale.proposal.box.blocks.POOL", limit)
+    monkeypatch.setattr("beebo_scale.proposal.box.blocks.COMPARED", limit)
     acqf = acquisition()
     X = uniform(9, 3, seed=4)
     order, gain = ranked(acqf, X)

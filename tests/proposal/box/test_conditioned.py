@@ -3,7 +3,7 @@ import torch
 
 from beebo_scale import BatchedEnergyEntropy
 from beebo_scale.proposal.box import conditioned as module
-from beebo_scale.proposal.box.conditioned import ConditionedPosterior, Precision, choose_given, joint_gains
+from beebo_scale.proposal.box.conditioned import ConditionedPosterior, PrecisionMatrix, choose_given, joint_gains
 from beebo_scale.proposal.library.lazy_greedy import greedy
 from tests.helpers import close, exact_toy, sparse_toy, uniform
 
@@ -19,12 +19,12 @@ def posterior(request):
 def few(request, monkeypatch):
     """The root holds all chosen points, or is adapted."""
     if request.param == "adapted":
-        monkeypatch.setattr(module, "FEW", 0)
+        monkeypatch.setattr(module, "IN_ROOT", 0)
 
 
 def chosen(posterior, *counts):
     """Points put in block by block."""
-    precision = Precision(posterior, sum(counts) + 2)
+    precision = PrecisionMatrix(posterior, sum(counts) + 2)
     X = uniform(sum(counts), 3, seed=1)
     start = 0
     for count in counts:
@@ -83,7 +83,7 @@ def test_points_of_some_rows_can_be_left_out(posterior, few):
 
 
 def test_away_from_where_it_was_adapted_the_covariance_is_never_too_small(posterior, monkeypatch):
-    monkeypatch.setattr(module, "FEW", 0)
+    monkeypatch.setattr(module, "IN_ROOT", 0)
     precision, X = chosen(posterior, 6)
     T = uniform(8, 3, seed=4)
     given = ConditionedPosterior.of(precision).adapt(uniform(2, 3, seed=5))
@@ -94,7 +94,7 @@ def test_away_from_where_it_was_adapted_the_covariance_is_never_too_small(poster
 
 @pytest.mark.parametrize("temperature", [0.0, 0.6])
 def test_gains_add_up_by_the_chain_rule(posterior, temperature, monkeypatch):
-    monkeypatch.setattr(module, "CHUNK", 3)
+    monkeypatch.setattr(module, "FILLED_AT_ONCE", 3)
     acqf = BatchedEnergyEntropy(posterior, temperature, maximize=False)
     X = uniform(8, 3, seed=6)
     gains = joint_gains(posterior, X, acqf.temperature, acqf.sign)
@@ -112,8 +112,8 @@ def test_a_choice_given_points_is_that_of_augment(posterior, few):
 
 
 def test_a_large_pool_is_cut_to_its_best(posterior, monkeypatch):
-    monkeypatch.setattr(module, "FEW", 0)
-    monkeypatch.setattr(module, "POOL", 20)
+    monkeypatch.setattr(module, "IN_ROOT", 0)
+    monkeypatch.setattr(module, "COMPARED", 20)
     precision, X = chosen(posterior, 3, 5)
     pool = uniform(60, 3, seed=7)
     best = module.score(posterior, pool, 0.5).argsort(descending=True)[:20].sort().values

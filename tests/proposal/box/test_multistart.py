@@ -12,8 +12,8 @@ from beebo_scale.linalg.roots import CholeskyRoot
 from beebo_scale.proposal.box.ascent import ascend, climb, polish
 from beebo_scale.proposal.box.multistart import optimize_box
 from beebo_scale.proposal.box.space import Space
-from beebo_scale.proposal.box.starts import candidates, draw_start, incumbents, perturbed, restart_seeds
-from beebo_scale.proposal.jobs.chunks import Crew
+from beebo_scale.proposal.box.starts import draw_start, incumbents, perturbed, restart_seeds, starting_candidates
+from beebo_scale.proposal.jobs.chunks import ChunkRunner
 from beebo_scale.specs.choice import STARTS
 from tests.helpers import close, exact_toy, uniform
 from tests.proposal.jobs.test_chunks import Memory
@@ -78,7 +78,7 @@ def test_perturbed_points_are_near_the_given_ones_and_inside():
 @pytest.mark.parametrize("sign", [1.0, -1.0])
 def test_candidates_gather_at_the_best_measured_points(sign):
     posterior = exact_toy(n=30, d=3).posterior
-    X = candidates(posterior, SPACE, 400, generator(), sign)
+    X = starting_candidates(posterior, SPACE, 400, generator(), sign)
     assert X.shape == (400, 3)
     assert inside(X, BOX)
     spread, near = posterior.mean(X[:300]), posterior.mean(X[300:])
@@ -239,8 +239,8 @@ def test_a_relaunch_finds_the_same_bytes():
     memory.write = stop
     for _ in range(3):
         with pytest.raises(KilledError):
-            optimize_box(acqf, SPACE, 3, search, 2, Crew(ledger=memory))
-    X, again, resumed = optimize_box(acqf, SPACE, 3, search, 2, Crew(ledger=memory))
+            optimize_box(acqf, SPACE, 3, search, 2, ChunkRunner(ledger=memory))
+    X, again, resumed = optimize_box(acqf, SPACE, 3, search, 2, ChunkRunner(ledger=memory))
     assert digest(X) == digest(expected)
     assert (again, resumed) == (value, record)
     assert sorted(memory.kept) == [("box", 0), ("box", 1), ("box", 2)]

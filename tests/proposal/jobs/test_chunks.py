@@ -2,7 +2,7 @@
 
 import pytest
 
-from beebo_scale.proposal.jobs.chunks import Crew
+from beebo_scale.proposal.jobs.chunks import ChunkRunner
 
 
 class Memory:
@@ -36,18 +36,18 @@ def fails_at(stop):
 
 
 def test_results_come_in_order():
-    assert Crew().deal("squares", 5, squares) == [0, 1, 4, 9, 16]
+    assert ChunkRunner().deal("squares", 5, squares) == [0, 1, 4, 9, 16]
 
 
 def test_results_are_merged():
-    assert Crew().reduce("squares", 5, squares, lambda a, b: a + b) == 30
+    assert ChunkRunner().reduce("squares", 5, squares, lambda a, b: a + b) == 30
 
 
 @pytest.mark.parametrize("stop", [0, 2, 4])
 def test_a_relaunch_does_the_rest(stop):
     memory = Memory()
     with pytest.raises(RuntimeError, match="killed"):
-        Crew(ledger=memory).deal("squares", 5, fails_at(stop))
+        ChunkRunner(ledger=memory).deal("squares", 5, fails_at(stop))
     assert sorted(memory.kept) == [("squares", chunk) for chunk in range(stop)]
     asked = []
 
@@ -55,12 +55,12 @@ def test_a_relaunch_does_the_rest(stop):
         asked.extend(chunks)
         return squares(chunks)
 
-    assert Crew(ledger=memory).deal("squares", 5, rest) == [0, 1, 4, 9, 16]
+    assert ChunkRunner(ledger=memory).deal("squares", 5, rest) == [0, 1, 4, 9, 16]
     assert asked == list(range(stop, 5))
-    assert Crew(ledger=memory).reduce("squares", 5, fails_at(-1), lambda a, b: a + b) == 30
+    assert ChunkRunner(ledger=memory).reduce("squares", 5, fails_at(-1), lambda a, b: a + b) == 30
 
 
 def test_stages_are_kept_apart():
     memory = Memory()
-    Crew(ledger=memory).deal("one", 2, squares)
-    assert Crew(ledger=memory).deal("two", 2, lambda chunks: ((c, "two") for c in chunks)) == ["two", "two"]
+    ChunkRunner(ledger=memory).deal("one", 2, squares)
+    assert ChunkRunner(ledger=memory).deal("two", 2, lambda chunks: ((c, "two") for c in chunks)) == ["two", "two"]

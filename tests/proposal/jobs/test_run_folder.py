@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from beebo_scale import InputError
-from beebo_scale.proposal.jobs.chunks import Crew
+from beebo_scale.proposal.jobs.chunks import ChunkRunner
 from beebo_scale.proposal.jobs.run_folder import STOPPED, finishing, open_run, stopping_on_sigterm
 
 IDENTITY = {"q": 96, "temperature": 0.5, "library": "lib.parquet"}
@@ -39,7 +39,7 @@ def test_a_relaunch_goes_on(tmp_path):
             yield chunk, torch.tensor(chunk**2)
 
     with pytest.raises(KeyboardInterrupt), open_run(tmp_path, IDENTITY) as ledger:
-        Crew(ledger=ledger).deal("square", 5, square)
+        ChunkRunner(ledger=ledger).deal("square", 5, square)
     asked = []
 
     def rest(chunks):
@@ -47,7 +47,7 @@ def test_a_relaunch_goes_on(tmp_path):
         return ((chunk, torch.tensor(chunk**2)) for chunk in chunks)
 
     with open_run(tmp_path, IDENTITY) as ledger:
-        results = Crew(ledger=ledger).deal("square", 5, rest)
+        results = ChunkRunner(ledger=ledger).deal("square", 5, rest)
     assert asked == [3, 4]
     assert [int(result) for result in results] == [0, 1, 4, 9, 16]
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from beebo_scale.errors import InputError
-from beebo_scale.proposal.jobs.chunks import Crew
+from beebo_scale.proposal.jobs.chunks import ChunkRunner
 from beebo_scale.proposal.library import certified as stream
 from beebo_scale.proposal.library import lazy_greedy as pool
 from beebo_scale.proposal.library import shortlist
@@ -47,9 +47,9 @@ def encoded(library, rules=None, limits=None):
     return EncodedLibrary(library, ENCODER, rules or Rules(), limits or Limits())
 
 
-def choose(posterior, library, q, temperature=0.5, minimize=False, rules=None, limits=None, crew=None):
+def choose(posterior, library, q, temperature=0.5, minimize=False, rules=None, limits=None, runner=None):
     asked = Choice(q=q, temperature=temperature, minimize=minimize)
-    return choose_certified(posterior, encoded(library, rules, limits), asked, crew)
+    return choose_certified(posterior, encoded(library, rules, limits), asked, runner)
 
 
 def ids(library, choice):
@@ -169,7 +169,7 @@ def test_every_source_gives_the_same_choice(tmp_path):
         close(choice.gain, gains, atol=1e-9)
 
 
-class Shared(Crew):
+class Shared(ChunkRunner):
     """Workers that take turns in one process: chunks dealt rank::size, parts merged in the order given."""
 
     def __init__(self, size, order):
@@ -197,7 +197,7 @@ def test_workers_do_not_matter(size, short):
     X = torch.cat([uniform(100, D, seed=6), uniform(100, D, seed=6)[::3]])  # with repeats in other chunks
     expected = choose(model.posterior, library_of(X), 15, 2.0)
     for order in (range, lambda n: list(reversed(range(n)))):
-        choice = choose(model.posterior, library_of(X), 15, 2.0, crew=Shared(size, order))
+        choice = choose(model.posterior, library_of(X), 15, 2.0, runner=Shared(size, order))
         assert torch.equal(choice.rows, expected.rows)
         assert torch.equal(choice.gain, expected.gain)
         assert choice.certificate == expected.certificate
@@ -264,14 +264,14 @@ def test_a_relaunch_goes_on_where_the_job_was_killed(stop, monkeypatch):
 
     monkeypatch.setattr(stream, "score", score)
     with pytest.raises(KeyboardInterrupt):
-        choose(model.posterior, library_of(X), 12, crew=Crew(ledger=ledger))
+        choose(model.posterior, library_of(X), 12, runner=ChunkRunner(ledger=ledger))
     monkeypatch.setattr(stream, "score", true_score)
     assert len(ledger.kept) == stop
-    choice = choose(model.posterior, library_of(X), 12, crew=Crew(ledger=ledger))
+    choice = choose(model.posterior, library_of(X), 12, runner=ChunkRunner(ledger=ledger))
     assert torch.equal(choice.rows, expected.rows)
     assert torch.equal(choice.gain, expected.gain)
     monkeypatch.setattr(stream, "score", None)  # all is in the ledger now
-    again = choose(model.posterior, library_of(X), 12, crew=Crew(ledger=ledger))
+    again = choose(model.posterior, library_of(X), 12, runner=ChunkRunner(ledger=ledger))
     assert torch.equal(again.gain, expected.gain)
 
 

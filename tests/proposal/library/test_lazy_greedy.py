@@ -10,7 +10,7 @@ from beebo_scale import KernelPosterior, information_gain
 from beebo_scale.kernels.screen import exchange_kernel
 from beebo_scale.linalg.roots import CholeskyRoot
 from beebo_scale.proposal.library import lazy_greedy as pool
-from beebo_scale.proposal.library.lazy_greedy import Greedy, greedy, known, score
+from beebo_scale.proposal.library.lazy_greedy import LazyGreedy, greedy, known, score
 from beebo_scale.surrogates.gaussian_process.noise import ConstantNoise
 from tests.helpers import LAWS, close, constant_mean, exact_toy, normal, sparse_toy, uniform
 
@@ -128,7 +128,7 @@ def test_all_rows_can_be_chosen():
 
 def test_scores_are_the_first_gains(monkeypatch):
     posterior, X, mean, C, noise = case("noise by place")
-    monkeypatch.setattr(pool, "CHUNK", 7)
+    monkeypatch.setattr(pool, "SCORED_AT_ONCE", 7)
     close(score(posterior, X, 0.8), mean + 0.4 * torch.log1p(C.diagonal() / noise))
     close(score(posterior, X, 0.0, sign=-1.0), -mean)
 
@@ -139,9 +139,9 @@ def test_scores_are_the_first_gains(monkeypatch):
 def test_any_blocks_and_any_cache_give_the_same_choice(block, span, capacity, monkeypatch):
     posterior, X, mean, C, noise = case("matern")
     rows, gains = full_greedy(mean, C, noise, 30, 2.0)
-    monkeypatch.setattr(pool, "BLOCK", block)
+    monkeypatch.setattr(pool, "STALE_AT_ONCE", block)
     monkeypatch.setattr(pool, "SPAN", span)
-    state = Greedy(posterior, 30, 2.0)
+    state = LazyGreedy(posterior, 30, 2.0)
     state.capacity = capacity
     state.add(X)
     for _ in range(30):
@@ -158,7 +158,7 @@ def test_rows_can_come_late_if_their_bounds_are_known(capacity):
     rows, gains = full_greedy(mean, C, noise, 30, 2.0)
     first = score(posterior, X, 2.0)
     order = first.argsort(descending=True)
-    state, read = Greedy(posterior, 30, 2.0), 0
+    state, read = LazyGreedy(posterior, 30, 2.0), 0
     state.capacity = capacity
     while len(state) < 30:
         row, gain = state.best()
@@ -185,7 +185,7 @@ def test_equal_rows_go_to_the_lowest(temperature):
 
 def test_equal_gains_go_to_the_lowest_number():
     posterior, X, *_ = case("exchange", p=10)
-    state = Greedy(posterior, 2, 0.0)
+    state = LazyGreedy(posterior, 2, 0.0)
     state.add(torch.cat([X, X]), number=torch.arange(20).flip(0))
     first, _ = state.best()
     assert first >= 10  # the copy with the lower number
@@ -198,7 +198,7 @@ def test_removed_rows_are_not_chosen():
     gone = uniform(len(X), seed=9) < 0.4
     rows = (~gone).nonzero().squeeze(-1)
     expected, _ = full_greedy(mean[rows], C[rows][:, rows], noise[rows], len(rows), 0.5)
-    state = Greedy(posterior, len(rows), 0.5)
+    state = LazyGreedy(posterior, len(rows), 0.5)
     state.add(X)
     state.best()
     state.remove(gone)

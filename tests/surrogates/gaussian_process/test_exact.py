@@ -22,8 +22,8 @@ def textbook(kernel, mean, Z, y, sigma2, new, X):
 
 @pytest.fixture
 def small_blocks(monkeypatch):
-    monkeypatch.setattr(exact, "BLOCK", 64)
-    monkeypatch.setattr("beebo_scale.linalg.roots.ROWS", 64)
+    monkeypatch.setattr(exact, "ROWS_OF_FACTOR", 64)
+    monkeypatch.setattr("beebo_scale.linalg.roots.BLOCK_ROWS", 64)
 
 
 @pytest.mark.parametrize("n", [1, 63, 64, 65, 200])
