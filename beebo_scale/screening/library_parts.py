@@ -23,24 +23,19 @@ class Part(Protocol):
     @property
     def name(self) -> str:
         """What messages call it."""
-        ...
 
     @property
     def rows(self) -> int:
         """Number of rows."""
-        ...
 
     def number(self, row: int) -> int:
         """Number in the file, from 1, of a row of the part, from 0."""
-        ...
 
     def raw(self, columns: Sequence[str], ranges: Ranges) -> Iterator[pd.DataFrame]:
         """Cells as they stand, one frame for each range of rows."""
-        ...
 
     def table(self, raw: pd.DataFrame, numbers: np.ndarray) -> Table:
         """Checked rows; `numbers` are their n row numbers in the part, from 0 and rising."""
-        ...
 
 
 @dataclass(frozen=True, eq=False)

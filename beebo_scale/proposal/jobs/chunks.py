@@ -25,15 +25,12 @@ class Ledger(Protocol):
 
     def has(self, stage: str, chunk: int) -> bool:
         """Whether the chunk is finished."""
-        ...
 
     def read(self, stage: str, chunk: int) -> Any:
         """What was written."""
-        ...
 
     def write(self, stage: str, chunk: int, result: Any) -> None:
         """Keep a finished chunk, whole or not at all."""
-        ...
 
 
 @dataclass(frozen=True)
