@@ -16,6 +16,7 @@ from ..errors import InputError
 from ..proposal import choose, prepare_measured
 from ..proposal.provenance import input_hashes
 from ..screening import Batch, EncodedTable, Encoder, Layout, Table, write_plates
+from ..screening.batch import write_text
 from ..screening.columns import missing_text
 from ..screening.files.opening import Source, open_source
 from ..screening.invalid import listed
@@ -23,7 +24,7 @@ from ..screening.table import read_columns
 from ..surrogates import Surrogate, fit, load_surrogate
 from ..surrogates.outliers import far_out
 from .entry import enter, give_up
-from .folder import Folder, write_text
+from .folder import Folder
 from .results import ResultFile
 from .rows import EntryCounts
 from .settings import Settings

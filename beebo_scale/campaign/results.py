@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ..errors import InputError
-from ..screening.columns import check_numbers, check_scalars, missing_text
+from ..screening.columns import check_ids, check_numbers, check_scalars, missing_text
 from ..screening.files.numerals import numbers
 from ..screening.files.opening import Source, listing, open_source
 from ..screening.places import Place
@@ -154,8 +154,5 @@ def _check_noise(cells: pd.Series, values: np.ndarray, place: Place) -> None:
 
 
 def _ids(cells: pd.Series, place: Place) -> list[str]:
-    check_scalars(cells, place)
-    missing = missing_text(cells)
-    if missing.any():
-        raise place.error("(id) is empty", missing, "give every result its id")
+    check_ids(cells, place, "give every result its id")
     return [str(cell) for cell in cells.astype(object)]

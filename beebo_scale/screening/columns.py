@@ -44,6 +44,18 @@ def missing_text(values: pd.Series) -> np.ndarray:
     return empty
 
 
+def check_ids(ids: pd.Series, place: Place, advice: str = "give every row an id") -> None:
+    """Refuse rows without an id.
+
+    Raises:
+        CellError: an id is missing, or no single value.
+    """
+    check_scalars(ids, place)
+    missing = missing_text(ids)
+    if missing.any():
+        raise place.error("(id) is empty", missing, advice)
+
+
 def check_numbers(values: pd.Series, place: Place, advice: str) -> np.ndarray:
     """Return a column as n float64, NaN where a cell is missing.
 

@@ -17,8 +17,7 @@ import numpy as np
 from ..errors import InputError
 from .files.opening import Source, open_parts
 from .invalid import Fault, all_invalid, find_faults
-from .library_parts import FilePart, Part, TablePart
-from .library_survey import Survey, survey
+from .library_parts import FilePart, Part, Survey, TablePart, survey
 from .places import SHEET, rows_text, shown
 from .table import Table, wanted_kinds
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ...errors import InputError
-from ..batch import BATCH_SUFFIXES, atomic_write
+from ..batch import atomic_write, beside, write_text
 from ..files.opening import listing
 from ..places import rows_text, shown
 from .wells import SHAPES, parse_well, well_name
@@ -165,10 +165,7 @@ def check_map_columns(columns: Iterable[str]) -> None:
 
 def plate_paths(batch: str | os.PathLike[str]) -> tuple[Path, Path]:
     """Plate map and picture beside a batch: next.csv -> next.plate.csv, next.plate.png."""
-    path = Path(batch)
-    suffix = next((suffix for suffix in BATCH_SUFFIXES if path.name.lower().endswith(suffix)), "")
-    stem = path.name[: len(path.name) - len(suffix)]
-    return path.with_name(stem + ".plate.csv"), path.with_name(stem + ".plate.png")
+    return beside(batch, ".plate.csv"), beside(batch, ".plate.png")
 
 
 def write_plates(batch: pd.DataFrame, out: str | os.PathLike[str], layout: Layout) -> list[Path]:
@@ -187,8 +184,7 @@ def write_plates(batch: pd.DataFrame, out: str | os.PathLike[str], layout: Layou
     """
     frame = filled_map(batch, layout)
     table, picture = plate_paths(out)
-    text = frame.to_csv(index=False, lineterminator="\n")
-    atomic_write(table, lambda temporary: temporary.write_bytes(text.encode()))
+    write_text(table, frame)
     try:
         import matplotlib as matplotlib
     except ImportError:
