@@ -26,9 +26,8 @@ from ..surrogates.outliers import far_out
 from .entry import enter, give_up
 from .folder import Folder
 from .results import ResultFile
-from .rows import EntryCounts
 from .settings import Settings
-from .state import INITIAL, CampaignState, columns
+from .state import INITIAL, CampaignState, EntryCounts, columns
 from .status import Status, status_of
 
 if TYPE_CHECKING:

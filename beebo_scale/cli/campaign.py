@@ -16,8 +16,7 @@ from .suggest import MEASURED
 
 if TYPE_CHECKING:
     from ..campaign import Campaign
-    from ..campaign.rows import EntryCounts
-    from ..campaign.state import CampaignState
+    from ..campaign.state import CampaignState, EntryCounts
     from ..campaign.status import Round, Status
 
 FACE = FACES["campaign init"]

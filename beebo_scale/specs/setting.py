@@ -1,11 +1,12 @@
 """A setting, declared once: a field of a frozen dataclass that says how every face shows, reads and checks it.
 
 A spec is a frozen dataclass of settings. Fields whose type is another spec belong to it: on the command line and in
-files their settings stand beside the others, by their own names.
+files their settings stand beside the others, by their own names. In Python they are keywords (`keywords_of`).
 """
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import MISSING, Field, dataclass, field, fields
 from typing import Any, TypeVar
@@ -13,6 +14,7 @@ from typing import Any, TypeVar
 from ..errors import InputError
 
 S = TypeVar("S")
+F = TypeVar("F", bound=Callable[..., Any])
 
 
 @dataclass(frozen=True)
@@ -153,6 +155,17 @@ def refuse(names: Mapping[str, tuple[str, ...]], spec: Any) -> None:
             raise InputError(f"{name} {getattr(spec, name)!r} {are} not known; choose one of {', '.join(known)}")
 
 
+def check_least(spec: Any, **least: int) -> None:
+    """Refuse counts that are too small.
+
+    Raises:
+        InputError: the first of them.
+    """
+    for name, few in least.items():
+        if not getattr(spec, name) >= few:
+            raise InputError(f"{name} = {getattr(spec, name)}: give {few} or more")
+
+
 def _whole(value: Any) -> int:
     """96, also if written 96.0."""
     if isinstance(value, bool) or float(value) != int(float(value)):
@@ -190,3 +203,29 @@ def one_of(choices: tuple[str, ...], other: Reader | None = None) -> Reader:
 
     words = f"one of {', '.join(choices)}"
     return Reader(words, parse, choices) if other is None else Reader(f"{words} or {other.words}", parse)
+
+
+def keywords_of(spec: type, without: tuple[str, ...] = ()) -> Callable[[F], F]:
+    """Let a function's `**settings` be the fields of a spec, by name and with their defaults, for all who look at it.
+
+    Args:
+        spec: a frozen dataclass.
+        without: fields that are no keywords; those that the function names itself are none either.
+    """
+
+    def named(function: F) -> F:
+        own = inspect.signature(function)
+        given = [p for p in own.parameters.values() if p.kind is not p.VAR_KEYWORD]
+        taken = {p.name for p in given} | set(without)
+        more = [_keyword(each) for each in fields(spec) if each.name not in taken]
+        function.__signature__ = own.replace(parameters=[*given, *more])  # type: ignore[attr-defined]
+        return function
+
+    return named
+
+
+def _keyword(own: Field[Any]) -> inspect.Parameter:
+    default = own.default
+    if default is MISSING:
+        default = None if own.default_factory is MISSING else own.default_factory()
+    return inspect.Parameter(own.name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=own.type)
