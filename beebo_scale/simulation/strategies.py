@@ -150,10 +150,11 @@ class MaxBeebo(Beebo):
         return replace(self.energy, f_max=float((state.sign * model.data.y).max()))
 
 
-def check_kappa(kappa: float) -> None:
+def check_kappa(*kappas: float) -> None:
     """Refuse what has no square root."""
-    if not (math.isfinite(kappa) and kappa >= 0):
-        raise InputError(f"kappa = {kappa}: give a finite number, 0 or more")
+    for kappa in kappas:
+        if not (math.isfinite(kappa) and kappa >= 0):
+            raise InputError(f"kappa = {kappa}: give a finite number, 0 or more")
 
 
 def optimistic(posterior: Posterior, X: Tensor, sign: float, width: float) -> Tensor:

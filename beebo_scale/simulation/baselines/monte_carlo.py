@@ -24,8 +24,8 @@ from linear_operator import to_linear_operator
 from linear_operator.utils.warnings import NumericalWarning
 from torch import Tensor
 
-from ...errors import InputError
 from ...posterior import Posterior
+from ...specs.setting import check_least
 from ...surrogates import Surrogate
 from ..strategies import Learned, check_kappa, cube_of, kappa_of
 from ..world import Points, State
@@ -53,10 +53,8 @@ class MonteCarlo(Learned):
     last_kappa: float | None = None
 
     def __post_init__(self) -> None:
-        check_kappa(self.kappa)
-        check_kappa(self.last_kappa or 0.0)
-        if self.restarts < 1:
-            raise InputError(f"restarts = {self.restarts}: give 1 or more")
+        check_kappa(self.kappa, self.last_kappa or 0.0)
+        check_least(self, restarts=1)
 
     def choose(self, state: State, model: Surrogate) -> Points:
         """The best batch of `optimize_acqf`; botorch's starts come from torch's global generator."""

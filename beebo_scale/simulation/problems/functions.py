@@ -18,7 +18,7 @@ from ...screening import Encoder, Table
 from ...screening.files.opening import did_you_mean
 from ...screening.packing import Packing, pack
 from ..world import Candidates, Points, Yardstick
-from . import branin, push, rover, synthetic
+from . import push, rover, synthetic
 from .problem import Problem, embedded
 
 if TYPE_CHECKING:
@@ -60,8 +60,8 @@ FUNCTIONS: dict[str, Family] = {
     "cosine": Family(lambda d: synthetic.cosine(), (8,)),
     "rover": Family(lambda d: rover.rover(), (60,)),
     "push": Family(lambda d: push.push(), (14,)),
-    "branin": Family(lambda d: branin.branin(), (2,)),
-    "branin-noise": Family(lambda d: branin.branin_noise(), (2,)),
+    "branin": Family(lambda d: synthetic.branin(), (2,)),
+    "branin-noise": Family(lambda d: synthetic.branin_noise(), (2,)),
 }
 
 
