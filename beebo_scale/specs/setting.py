@@ -7,14 +7,15 @@ files their settings stand beside the others, by their own names. In Python they
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import MISSING, Field, dataclass, field, fields
-from typing import Any, TypeVar
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import MISSING, Field, dataclass, field, fields, replace
+from typing import Any, Literal, TypeVar
 
 from ..errors import InputError
 
 S = TypeVar("S")
 F = TypeVar("F", bound=Callable[..., Any])
+C = TypeVar("C", bound=type)
 
 
 @dataclass(frozen=True)
@@ -214,11 +215,7 @@ def keywords_of(spec: type, without: tuple[str, ...] = ()) -> Callable[[F], F]:
     """
 
     def named(function: F) -> F:
-        own = inspect.signature(function)
-        given = [p for p in own.parameters.values() if p.kind is not p.VAR_KEYWORD]
-        taken = {p.name for p in given} | set(without)
-        more = [_keyword(each) for each in fields(spec) if each.name not in taken]
-        function.__signature__ = own.replace(parameters=[*given, *more])  # type: ignore[attr-defined]
+        _replace_keywords(function, (_keyword(each) for each in fields(spec) if each.name not in without))
         return function
 
     return named
@@ -229,3 +226,43 @@ def _keyword(own: Field[Any]) -> inspect.Parameter:
     if default is MISSING:
         default = None if own.default_factory is MISSING else own.default_factory()
     return inspect.Parameter(own.name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=own.type)
+
+
+def _replace_keywords(function: Any, keywords: Iterable[inspect.Parameter]) -> None:
+    """Show keywords in place of `**settings` in a signature, but for those that the function names itself."""
+    own = inspect.signature(function)
+    given = {p.name: p for p in own.parameters.values() if p.kind is not p.VAR_KEYWORD}
+    more = [keyword for keyword in keywords if keyword.name not in given]
+    function.__signature__ = own.replace(parameters=[*given.values(), *more])
+
+
+def takes(
+    settings: Iterable[Setting], types: Mapping[str, Any], defaults: Mapping[str, Any] | None = None
+) -> Callable[[C], C]:
+    """Let the `**settings` of a class be settings of specs, for all who look at its signature and its docstring.
+
+    Lightning's command line reads the arguments of its modules there.
+
+    Args:
+        settings: in the order of the help.
+        types: setting -> the type of its values, where it is not that of the setting's reader.
+        defaults: setting -> its default here, where it is another.
+    """
+    known = [replace(each, default=(defaults or {}).get(each.name, each.default)) for each in settings]
+
+    def named(cls: C) -> C:
+        _replace_keywords(cls.__dict__["__init__"], [_parameter(each, types.get(each.name)) for each in known])
+        doc = str(cls.__doc__).rstrip()
+        doc = doc if "Args:" in doc else f"{doc}\n\n    Args:"
+        cls.__doc__ = "\n    ".join([doc, *(f"    {each.name}: {each.help}." for each in known)])
+        return cls
+
+    return named
+
+
+def _parameter(each: Setting, hint: Any) -> inspect.Parameter:
+    if hint is None:
+        types = {id(reader): kind for kind, reader in READERS.items()}
+        hint = Literal[each.read.choices] if each.read.choices else types[id(each.read)]
+        hint = hint | None if each.default is None else hint
+    return inspect.Parameter(each.name, inspect.Parameter.KEYWORD_ONLY, default=each.default, annotation=hint)

@@ -23,10 +23,10 @@ from ..screening.files.opening import open_source
 from ..screening.packing import pack
 from ..screening.table import Table, feature_frame, wanted_kinds
 from ..specs import Columns, Fitting, make, settings_of
+from ..specs.setting import takes
 from ..surrogates.approximate.svgp import minibatches
 from ..surrogates.data.observations import PackedObservations
 from ..workers import Workers
-from .settings import takes
 from .splits import TEST, VALIDATION, Split
 from .store import Screen, Store, encode, load
 
