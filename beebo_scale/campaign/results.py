@@ -81,7 +81,9 @@ class ResultFile:
             place = Place(file.name, columns.noise_variance, numbers)
             _check_noise(raw[columns.noise_variance], values[0], place)
         found = keys(raw, settings, file.name) if named else None
-        ids = _ids(raw[columns.id], Place(file.name, str(columns.id), numbers)) if by_id else None
+        if by_id:
+            check_ids(raw[columns.id], Place(file.name, str(columns.id), numbers), "give every result its id")
+        ids = [str(cell) for cell in raw[columns.id].astype(object)] if by_id else None
         kinds = {name: "continuous" for name in [*targets, *beside]} | dict(columns.features)
         text = {name: _as_text(raw[name], kinds.get(name)) for name in wanted}
         rows = []
@@ -145,8 +147,3 @@ def _check_noise(cells: pd.Series, values: np.ndarray, place: Place) -> None:
     bad = ~(np.isfinite(noise) & (noise > 0)) & ~np.isnan(values)
     if bad.any():
         raise place.error("(noise variance) is empty or not above 0", bad, "give a variance for every result")
-
-
-def _ids(cells: pd.Series, place: Place) -> list[str]:
-    check_ids(cells, place, "give every result its id")
-    return [str(cell) for cell in cells.astype(object)]

@@ -21,7 +21,6 @@ from .plates.normalise import b_score as b_score
 from .plates.normalise import outliers as outliers
 from .plates.normalise import percent_of_control as percent_of_control
 from .plates.normalise import robust_z as robust_z
-from .table import COLUMN_KINDS as COLUMN_KINDS
 from .table import Table as Table
 from .table import read_library as read_library
 from .table import read_table as read_table

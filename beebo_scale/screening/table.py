@@ -13,8 +13,7 @@ import numpy as np
 from ..errors import InputError
 from ..specs import Columns, keywords_of
 from .column_uses import Use, infer, left_aside, table_of, uses_of
-from .columns import COLUMN_KINDS as COLUMN_KINDS
-from .columns import check_ids, check_numbers, check_scalars, convert, missing_text
+from .columns import COLUMN_KINDS, check_ids, check_numbers, check_scalars, convert, missing_text
 from .files.opening import Source, did_you_mean, listing, open_source
 from .invalid import Fault, all_invalid, find_faults
 from .places import Place, shown
