@@ -239,7 +239,7 @@ class Campaign:
         return counts
 
     def status(self) -> Status:
-        """Where the campaign stands; waits for nobody."""
+        """Where the campaign stands; takes no lock."""
         return status_of(self.folder, self.state())
 
 

@@ -104,7 +104,7 @@ class CampaignState:
 
     @property
     def failed(self) -> pd.DataFrame:
-        """Results that are none."""
+        """Experiments that failed."""
         return self.measured[self.measured["status"] == FAILED]
 
     def values(self, frame: pd.DataFrame) -> np.ndarray:

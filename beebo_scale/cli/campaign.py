@@ -96,9 +96,9 @@ def _init(options: Namespace) -> Campaign:
 
 def _suggest(options: Namespace) -> Any:
     from ..campaign import Campaign
-    from ..screening import check_map_columns
     from ..screening.batch import dropped_path
     from ..screening.invalid import told
+    from ..screening.plates.layout import check_map_columns
 
     campaign = Campaign.open(options.folder)
     layout = layout_of(options, campaign.settings.choice.seed)

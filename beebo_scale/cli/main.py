@@ -66,7 +66,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         options = _parse(arguments)
         _module(options.command).run(options[options.command])
     except InputError as error:
-        # What all workers meet is said by the first; what only one can know, by that one.
+        # An error that all workers have is printed by the first one; an error of one worker by that worker.
         if _first_process() or isinstance(error, WorkerError):
             print("beebo-scale: " + " ".join(str(error).split()), file=sys.stderr)
         return 2

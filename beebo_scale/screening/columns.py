@@ -105,7 +105,7 @@ def convert(values: pd.Series, kind: str, place: Place, length: int | None = Non
             "is empty", missing, "fill the cell (a level may be called None) or leave the row out (--drop-invalid)"
         )
     text: pd.Series = values.astype(object).astype(str) if values.dtype.kind == "O" else values.astype(str)
-    text = text.str.strip(BLANKS)  # 'DMF ' is no other solvent
+    text = text.str.strip(BLANKS)  # 'DMF ' and 'DMF' are one solvent
     if kind == "smiles":
         check_molecules(text, place)
     elif kind != "categorical":

@@ -175,7 +175,7 @@ def open_library(
     """Open candidates without reading them, but for one pass over the ids.
 
     That pass keeps 8 bytes for each row, for as long as it lasts, and twice that to sort them; ids with the same hash
-    are looked at again, so that a chance meeting of two hashes is no error. CSV files need the pass to count their
+    are looked at again, so that a collision of hashes is no error. CSV files need the pass to count their
     rows, whether they have ids or not.
 
     Args:

@@ -1,7 +1,7 @@
 """One closed loop: measure a start, then round after round fit, choose, measure. It can be stopped at any moment.
 
     D/<strategy>-<seed>/round-000.csv   the start, then what each round measured; the value is the last column
-    D/<strategy>-<seed>/round-001.json  how long fit and choice took, and the surrogate's own words
+    D/<strategy>-<seed>/round-001.json  how long fit and choice took; kind, transform and warning of the surrogate
     D/<strategy>-<seed>/chunks/         hyperparameters for the warm start of a later round
     D/<strategy>-<seed>/job.json, lock  what is being computed, and by whom (`proposal.job`)
 
@@ -68,8 +68,8 @@ class Run:
 
     Attributes:
         world: what is measured.
-        strategy: who chooses ...
-        name: ... and what it is called.
+        strategy: that chooses.
+        name: of the strategy.
         seed: of the start, and of all else that is drawn.
         plan: how much is measured.
         threads: of torch; rounding depends on it.

@@ -96,8 +96,8 @@ class Thompson(Learned):
         """One point for each sample."""
         pool, posterior = max(self.pool, 2 * state.q), model.posterior()
         candidates = state.world.candidates(model.encoder, state.points, state.run_seed, pool)
-        hopeful = best(candidates.map(lambda X: optimistic(posterior, X, state.sign, OPTIMISM)), pool)
-        candidates = candidates.take(hopeful)
+        largest = best(candidates.map(lambda X: optimistic(posterior, X, state.sign, OPTIMISM)), pool)
+        candidates = candidates.take(largest)
         samples = joint_samples(posterior, candidates.X, state.q, torch.Generator().manual_seed(state.seed))
         return candidates.points[winners(state.sign * samples).numpy()]
 

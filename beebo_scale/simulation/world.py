@@ -113,7 +113,7 @@ class World(Protocol):
         """Measured points as a surrogate takes them."""
 
     def candidates(self, encoder: Encoder, taken: Points, seed: int, count: int) -> Candidates:
-        """Points to choose from: all that are not taken, or `count` where there is no end of them."""
+        """Points to choose from: all that are not taken, or `count` where they are infinitely many."""
 
     def offer(self, taken: Points, seed: int) -> dict[str, Any]:
         """The same as `propose` takes it: its argument `library` or `bounds`."""

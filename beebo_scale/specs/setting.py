@@ -25,7 +25,7 @@ class Reader:
     Attributes:
         words: what a value is, for messages: 'a whole number'.
         parse: raises where it is none.
-        choices: the words there are, empty where there is no end of them.
+        choices: the words there are; empty where any other value may be.
         several: whether a command line has several words.
         types: that a file has in place of words.
     """

@@ -135,7 +135,7 @@ class ScreeningDataModule(pl.LightningDataModule):
         """Minibatches of merged training rows, or one empty batch where the module takes all rows at once."""
         trainer, workers = self._job, self._workers
         if trainer.lightning_module.full_batch:
-            return _loader(_Once())
+            return _loader(_FullBatch())
         self._check_batch(len(self.training), workers.size)
         return _loader(Minibatches(self.training, self.batch_size, self.seed, workers, lambda: trainer.current_epoch))
 
@@ -180,7 +180,7 @@ class Minibatches(IterableDataset[PackedObservations]):
         data: n merged observations.
         size: rows in a minibatch, a multiple of the number of workers.
         seed: of the order.
-        workers: this process among its fellows.
+        workers: rank of this process and number of all.
         epoch: says the epoch.
     """
 
@@ -228,7 +228,7 @@ class FileRows(IterableDataset[tuple[int, Tensor]]):
     Args:
         file: CSV, TSV (also .gz, .xz) or Parquet.
         encoder: of the columns.
-        workers: this process among its fellows.
+        workers: rank of this process and number of all.
     """
 
     def __init__(self, file: str, encoder: Encoder, workers: Workers) -> None:
@@ -250,8 +250,8 @@ class FileRows(IterableDataset[tuple[int, Tensor]]):
             raise InputError(f"{self.file} has a header but no rows; there is nothing to predict")
 
 
-class _Once(IterableDataset[tuple[()]]):
-    """One empty batch."""
+class _FullBatch(IterableDataset[tuple[()]]):
+    """One empty batch: the module takes all rows at once."""
 
     def __len__(self) -> int:
         return 1

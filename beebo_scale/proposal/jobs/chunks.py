@@ -35,10 +35,10 @@ class Ledger(Protocol):
 
 @dataclass(frozen=True)
 class ChunkRunner:
-    """Who works, and what they have finished already.
+    """The workers of a job, and the chunks that are finished already.
 
     Attributes:
-        workers: this process among its fellows.
+        workers: rank of this process and number of all.
         ledger: finished chunks, in a place that all workers see; None keeps nothing.
     """
 

@@ -93,7 +93,7 @@ def _one_by_one(cells: list[Any]) -> tuple[np.ndarray, np.ndarray]:
             continue
         if isinstance(cell, str) and cell.strip().lower() in MISSING_WORDS:
             continue
-        # True is a number to Python, and so is 1_000
+        # Python would read True and 1_000 as numbers
         if isinstance(cell, (bool, np.bool_)) or (isinstance(cell, str) and "_" in cell):
             bad[i] = True
             continue

@@ -94,7 +94,7 @@ def _wells(panel: Any, cells: np.ndarray, values: np.ndarray, norm: Normalize) -
 
 
 def _controls(panel: Any, cells: np.ndarray, colours: list[str]) -> None:
-    """Squares, so that they tell themselves apart without colour too."""
+    """Squares, which differ from the samples without colour too."""
     squares = [
         Rectangle((column - WELL_RADIUS, row - WELL_RADIUS), 2 * WELL_RADIUS, 2 * WELL_RADIUS) for row, column in cells
     ]

@@ -1,6 +1,6 @@
 """Batch acquisition functions of botorch over a cube: all q points move together, by Adam, as in the paper's q-UCB.
 
-L-BFGS-B is a poor climber here: most of the batch hardly moves, and on Levy in 100 inputs it ended at 0.2 of the way to
+L-BFGS-B does poorly here: most of the batch hardly moves, and on Levy in 100 inputs it ended at 0.2 of the way to
 the optimum where Adam ends at 0.96, as published.
 
 Point after point (GIBBON, Kriging believer and the like): see `sequential.py`.
@@ -40,10 +40,10 @@ class MonteCarlo(Learned):
 
     Attributes:
         acquisition: which of the two.
-        kappa: of q-UCB ...
+        kappa: of q-UCB.
         restarts: batches that are moved.
         raw_samples: Sobol batches that the restarts are drawn from.
-        last_kappa: ... and in the last round, if that is another.
+        last_kappa: kappa of the last round, if that is another.
     """
 
     acquisition: Literal["ucb", "log-ei"] = "ucb"
@@ -84,15 +84,11 @@ class JointPosteriorModel(Model):
     """Our posterior as a botorch model."""
 
     num_outputs = 1
+    batch_shape = torch.Size()
 
     def __init__(self, posterior: Posterior) -> None:
         super().__init__()
         self.of = posterior
-
-    @property
-    def batch_shape(self) -> torch.Size:
-        """One model."""
-        return torch.Size()
 
     def posterior(self, X: Tensor, *args: Any, **kwargs: Any) -> GPyTorchPosterior:
         """The noise-free target at ... q x d points."""

@@ -127,8 +127,8 @@ class BatchUpperConfidence(Sequential):
     """GP-BUCB (Desautels et al. 2014): mean(x) + sqrt(kappa) std(x), the std given the points chosen so far.
 
     Attributes:
-        kappa: weight of the variance ...
-        last_kappa: ... and in the last round, if that is another.
+        kappa: weight of the variance.
+        last_kappa: kappa of the last round, if that is another.
     """
 
     kappa: float = 4.0

@@ -82,6 +82,7 @@ class TestFunction:
     noise: float = 0.0
     effective: int | None = None
 
+    maximize = True  # functions to minimise are turned over
     __test__ = False  # the name means something else to pytest
 
     def __post_init__(self) -> None:
@@ -113,11 +114,6 @@ class TestFunction:
         return problem if own == self.d else embedded(problem, self.d)
 
     @property
-    def maximize(self) -> bool:
-        """Always; functions to minimise are turned over."""
-        return True
-
-    @property
     def tells_variance(self) -> bool:
         """Whether every measurement comes with the variance of its noise."""
         return self._problem.variance is not None
@@ -147,7 +143,7 @@ class TestFunction:
         return {"function": self.name, "dimension": self.dimension, "noise": self.noise, **some}
 
     def check(self, count: int) -> None:
-        """There is no end of points."""
+        """Any number of points can be measured."""
 
     def start(self, count: int, seed: int) -> Points:
         """Uniform points, the same for every strategy, at least 0.5 away from every optimum where these are known."""
