@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -11,8 +11,9 @@ from typing import Any
 from jsonargparse import ArgumentParser, Namespace
 
 from ..errors import InputError
-from ..screening import Layout
-from ..screening.batch import check_folder, check_output, run_path
+from ..screening import Batch, Layout, write_plates
+from ..screening.batch import check_folder, check_output, dropped_path, run_path
+from ..screening.invalid import told
 from .arguments import COUNT, parse_names
 
 
@@ -67,6 +68,22 @@ def layout_of(options: Namespace, seed: int) -> Layout | None:
             raise InputError("--controls and --shuffle go with --plate 96, 384 or 1536")
         return None
     return Layout.of(options.plate, parse_names(options.controls or ()), options.shuffle, seed)
+
+
+def write_batch(batch: Batch, out: str, layout: Layout | None) -> list[str]:
+    """Write a batch and its plate maps, and return the names of these. The batch is last: it stands for a whole run."""
+    maps = [] if layout is None else [str(path) for path in write_plates(batch.frame, out, layout)]
+    batch.write(out)
+    return maps
+
+
+def announce(batch: Batch, out: str, maps: Iterable[str], say: Callable[[str], object] = print) -> None:
+    """Say what was written."""
+    say(f"{out}: {len(batch.frame)} rows to measure next")
+    if batch.invalid:
+        say(told(batch.invalid, dropped_path(out)))
+    for path in maps:
+        say(path)
 
 
 @contextmanager

@@ -14,12 +14,12 @@ from ..errors import InputError
 from ..specs import Choice
 from .arguments import COUNT
 from .faces import FACES
-from .outputs import add_plate_options, check_outputs, layout_of, told_when_stopped
+from .outputs import add_plate_options, announce, check_outputs, layout_of, told_when_stopped, write_batch
 
 if TYPE_CHECKING:
     from ..proposal import Prepared
     from ..proposal.jobs.chunks import Ledger
-    from ..screening import Batch, Layout
+    from ..screening import Batch
     from ..workers import Workers
 
 IRRELEVANT = ("config", "out", "run_dir", "workers")  # options that do not decide what the batch is
@@ -48,8 +48,6 @@ def run(options: Namespace) -> Batch:
     from ..proposal.jobs.chunks import ChunkRunner, on_first
     from ..proposal.jobs.processes import device_of, join
     from ..proposal.jobs.run_folder import stopping_on_sigterm
-    from ..screening.batch import dropped_path
-    from ..screening.invalid import told
     from ..surrogates import load_surrogate
 
     columns, choice = FACE.read(options)
@@ -68,22 +66,9 @@ def run(options: Namespace) -> Batch:
         with _ledger(options, prepared, workers, device.type) as ledger:
             batch = choose(prepared, surrogate, ChunkRunner(workers, ledger), device)
             _record(batch, options, workers, device.type)
-            maps = on_first(workers, lambda: _write(batch, options.out, layout))
-    _say(workers, f"{options.out}: {choice.q} rows to measure next")
-    if batch.invalid:
-        _say(workers, told(batch.invalid, dropped_path(options.out)))
-    for path in maps:
-        _say(workers, path)
+            maps = on_first(workers, lambda: write_batch(batch, options.out, layout))
+    announce(batch, options.out, maps, partial(_say, workers))
     return batch
-
-
-def _write(batch: Batch, out: str, layout: Layout | None) -> list[str]:
-    """The batch last: where it stands, everything else does."""
-    from ..screening import write_plates
-
-    maps = [] if layout is None else [str(path) for path in write_plates(batch.frame, out, layout)]
-    batch.write(out)
-    return maps
 
 
 def _check(options: Namespace, choice: Choice) -> None:

@@ -11,7 +11,7 @@ from jsonargparse import ArgumentParser, Namespace
 
 from ..specs import Choice, Columns
 from .faces import FACES
-from .outputs import add_plate_options, check_outputs, layout_of
+from .outputs import add_plate_options, announce, check_outputs, layout_of, write_batch
 
 if TYPE_CHECKING:
     from ..screening import Batch, Table
@@ -46,9 +46,7 @@ def run(options: Namespace) -> Batch:
     print(f"{table.source}: {len(table)} measured rows{left_out}\n{table.describe()}", flush=True)
 
     from ..proposal import choose, prepare_measured  # torch from here on
-    from ..screening import EncodedTable, write_plates
-    from ..screening.batch import dropped_path
-    from ..screening.invalid import told
+    from ..screening import EncodedTable
     from ..surrogates import fit, load_surrogate
 
     measured = EncodedTable.of(table)
@@ -63,13 +61,7 @@ def run(options: Namespace) -> Batch:
     _record(batch, options, table, fit_seconds)
     if options.save_model is not None:
         surrogate.save(options.save_model)
-    maps = () if layout is None else write_plates(batch.frame, options.out, layout)
-    batch.write(options.out)  # last: where it stands, everything else does
-    print(f"{options.out}: {choice.q} rows to measure next")
-    if batch.invalid:
-        print(told(batch.invalid, dropped_path(options.out)))
-    for path in maps:
-        print(path)
+    announce(batch, options.out, write_batch(batch, options.out, layout))
     return batch
 
 
