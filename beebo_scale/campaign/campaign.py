@@ -191,14 +191,13 @@ class Campaign:
         if last.exists():
             try:
                 warm = load_surrogate(last)
+                difference = _difference(warm, measured.encoder, settings)
             except InputError as error:
                 notes.append(f"the fit starts anew: {error}")
-        if warm is not None and not _same_rows(warm, settings):
-            notes.append(f"the fit starts anew: {last.name} is {warm.design.words}")
-            warm = None
-        if warm is not None and not _same_inputs(warm, measured.encoder, settings.fitting.priors):
-            notes.append(f"the fit starts anew: {last.name} knows other features")
-            warm = None
+            else:
+                if difference:
+                    notes.append(f"the fit starts anew: {last.name} {difference}")
+                    warm = None
         surrogate = fit(measured, fitting=settings.fitting, warm_start=warm)
         if surrogate.report.warning:
             notes.append(surrogate.report.warning)
@@ -271,17 +270,14 @@ def _initial(file: Source, table: Table, settings: Settings) -> pd.DataFrame:
     return frame[columns(settings)]
 
 
-def _same_rows(surrogate: Surrogate, settings: Settings) -> bool:
-    """Whether a surrogate knows the targets and batches of a campaign."""
-    tasks = [task.name for task in surrogate.design.tasks]
-    return tasks == list(settings.columns.weights) and (surrogate.design.batch is None) == (
-        settings.columns.batch is None
-    )
-
-
-def _same_inputs(surrogate: Surrogate, encoder: Encoder, priors: str) -> bool:
-    known = surrogate.encoder
-    return known.kinds == encoder.kinds and known.width == encoder.width and surrogate.priors == priors
+def _difference(surrogate: Surrogate, encoder: Encoder, settings: Settings) -> str:
+    """Why no fit of a campaign can start from a surrogate; empty if one can."""
+    design, known, columns = surrogate.design, surrogate.encoder, settings.columns
+    same_batch = (design.batch is None) == (columns.batch is None)
+    if [task.name for task in design.tasks] != list(columns.weights) or not same_batch:
+        return f"is {design.words}"
+    same = known.kinds == encoder.kinds and known.width == encoder.width
+    return "" if same and surrogate.priors == settings.fitting.priors else "knows other features"
 
 
 @contextmanager
