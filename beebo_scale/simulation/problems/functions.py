@@ -67,7 +67,7 @@ FUNCTIONS: dict[str, Family] = {
 
 @dataclass(frozen=True)
 class TestFunction:
-    """A function over the unit cube, turned so that large values are good.
+    """A function over the unit cube, turned so that large values are good: `maximize` is always true.
 
     Attributes:
         name: one of FUNCTIONS; each is described where it is made.
