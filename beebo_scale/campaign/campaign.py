@@ -16,6 +16,7 @@ from ..errors import InputError
 from ..proposal import choose, prepare_measured
 from ..proposal.provenance import input_hashes
 from ..screening import Batch, EncodedTable, Encoder, Layout, Table, write_plates
+from ..screening.batch import write_text
 from ..screening.columns import missing_text
 from ..screening.files.opening import Source, open_source
 from ..screening.invalid import listed
@@ -23,11 +24,10 @@ from ..screening.table import read_columns
 from ..surrogates import Surrogate, fit, load_surrogate
 from ..surrogates.outliers import far_out
 from .entry import enter, give_up
-from .folder import Folder, write_text
+from .folder import Folder
 from .results import ResultFile
-from .rows import EntryCounts
 from .settings import Settings
-from .state import INITIAL, CampaignState, columns
+from .state import INITIAL, CampaignState, EntryCounts, columns
 from .status import Status, status_of
 
 if TYPE_CHECKING:
@@ -191,14 +191,13 @@ class Campaign:
         if last.exists():
             try:
                 warm = load_surrogate(last)
+                difference = _difference(warm, measured.encoder, settings)
             except InputError as error:
                 notes.append(f"the fit starts anew: {error}")
-        if warm is not None and not _same_rows(warm, settings):
-            notes.append(f"the fit starts anew: {last.name} is {warm.design.words}")
-            warm = None
-        if warm is not None and not _same_inputs(warm, measured.encoder, settings.fitting.priors):
-            notes.append(f"the fit starts anew: {last.name} knows other features")
-            warm = None
+            else:
+                if difference:
+                    notes.append(f"the fit starts anew: {last.name} {difference}")
+                    warm = None
         surrogate = fit(measured, fitting=settings.fitting, warm_start=warm)
         if surrogate.report.warning:
             notes.append(surrogate.report.warning)
@@ -239,7 +238,7 @@ class Campaign:
         return counts
 
     def status(self) -> Status:
-        """Where the campaign stands; waits for nobody."""
+        """Where the campaign stands; takes no lock."""
         return status_of(self.folder, self.state())
 
 
@@ -271,17 +270,14 @@ def _initial(file: Source, table: Table, settings: Settings) -> pd.DataFrame:
     return frame[columns(settings)]
 
 
-def _same_rows(surrogate: Surrogate, settings: Settings) -> bool:
-    """Whether a surrogate knows the targets and batches of a campaign."""
-    tasks = [task.name for task in surrogate.design.tasks]
-    return tasks == list(settings.columns.weights) and (surrogate.design.batch is None) == (
-        settings.columns.batch is None
-    )
-
-
-def _same_inputs(surrogate: Surrogate, encoder: Encoder, priors: str) -> bool:
-    known = surrogate.encoder
-    return known.kinds == encoder.kinds and known.width == encoder.width and surrogate.priors == priors
+def _difference(surrogate: Surrogate, encoder: Encoder, settings: Settings) -> str:
+    """Why no fit of a campaign can start from a surrogate; empty if one can."""
+    design, known, columns = surrogate.design, surrogate.encoder, settings.columns
+    same_batch = (design.batch is None) == (columns.batch is None)
+    if [task.name for task in design.tasks] != list(columns.weights) or not same_batch:
+        return f"is {design.words}"
+    same = known.kinds == encoder.kinds and known.width == encoder.width
+    return "" if same and surrogate.priors == settings.fitting.priors else "knows other features"
 
 
 @contextmanager

@@ -12,7 +12,6 @@ import numpy as np
 from ..errors import InputError
 from ..screening.places import rows_text
 from .results import Result, ResultFile
-from .rows import EntryCounts, MeasuredRow, in_order, mark
 from .state import (
     EXTRA,
     FAILED,
@@ -24,10 +23,14 @@ from .state import (
     REPLICATE,
     STATUS,
     CampaignState,
+    EntryCounts,
     Key,
+    MeasuredRow,
     columns,
     identity,
+    in_order,
     keys,
+    mark,
     places,
 )
 
@@ -125,8 +128,7 @@ class ResultEntry:
             first = not any(name in line.values for line in lines)
             one_is_first |= first
             line = self._line_for(row, name, first)
-            beside = (self.state.settings.columns.noise_variance, self.state.settings.columns.batch)
-            line.cells |= {column: row.cells[column] for column in (name, *beside) if column is not None}
+            line.cells |= {column: row.cells[column] for column in (name, *self.state.settings.columns.beside)}
             line.values[name] = row.values[name]
             self._change(line)
             self.counts.values[name] += 1

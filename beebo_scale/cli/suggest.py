@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Any
 from jsonargparse import ArgumentParser, Namespace
 
 from ..specs import Choice, Columns
-from . import plates
 from .faces import FACES
-from .outputs import check_outputs
+from .outputs import add_plate_options, announce, check_outputs, layout_of, write_batch
 
 if TYPE_CHECKING:
     from ..screening import Batch, Table
@@ -31,7 +30,7 @@ def add_options(parser: ArgumentParser) -> None:
     add("--warm-start", type=str, help="model file of the last round, to start the fit from")
     add("--save-model", type=str, help="also write the fitted surrogate to this file")
     FACE.add_to(parser)
-    plates.add_options(parser)
+    add_plate_options(parser)
 
 
 def run(options: Namespace) -> Batch:
@@ -41,14 +40,13 @@ def run(options: Namespace) -> Batch:
     choice.check_source()
     inputs = {"measured": options.measured, "warm_start": options.warm_start, **choice.files}
     check_outputs(options.out, inputs, {"save_model": options.save_model})
-    layout = plates.layout_of(options, choice.seed)
+    layout = layout_of(options, choice.seed)
     table = read_measured(options.measured, columns, choice)
     left_out = f", {table.dropped} without {table.target} left out" if table.dropped else ""
     print(f"{table.source}: {len(table)} measured rows{left_out}\n{table.describe()}", flush=True)
 
     from ..proposal import choose, prepare_measured  # torch from here on
-    from ..screening import EncodedTable, write_plates
-    from ..screening.invalid import dropped_path, told
+    from ..screening import EncodedTable
     from ..surrogates import fit, load_surrogate
 
     measured = EncodedTable.of(table)
@@ -63,13 +61,7 @@ def run(options: Namespace) -> Batch:
     _record(batch, options, table, fit_seconds)
     if options.save_model is not None:
         surrogate.save(options.save_model)
-    maps = () if layout is None else write_plates(batch.frame, options.out, layout)
-    batch.write(options.out)  # last: where it stands, everything else does
-    print(f"{options.out}: {choice.q} rows to measure next")
-    if batch.invalid:
-        print(told(batch.invalid, dropped_path(options.out)))
-    for path in maps:
-        print(path)
+    announce(batch, options.out, write_batch(batch, options.out, layout))
     return batch
 
 

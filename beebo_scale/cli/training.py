@@ -33,7 +33,7 @@ PLAIN_WORDS = (
     (r"Expected a <class '(\w+)'>", r"expected \1"),
 )
 SPECIAL = ("last", "best", "hpc")  # checkpoints that Lightning finds by itself
-QUIET = (  # said to programmers, not to modellers
+QUIET = (  # warnings that the user of a command can do nothing about
     r".*does not have many workers.*",
     r".*Your `IterableDataset` has `__len__` defined.*",
     r".*LightningCLI's args parameter is intended.*",
@@ -104,7 +104,7 @@ class Command(LightningCLI):
             raise InputError(f"{given}: no such checkpoint; give a file that beebo-scale fit wrote")
         try:
             content = torch.load(given, weights_only=True, map_location="cpu").get("hyper_parameters", {})
-        except Exception as error:  # what a damaged file raises has no end
+        except Exception as error:  # a damaged file may raise anything
             raise InputError(f"{given}: not a readable checkpoint; give a file that beebo-scale fit wrote") from error
         settings = {name: value for name, value in content.items() if name not in {"_instantiator", *GONE}}
         if settings:
@@ -147,7 +147,7 @@ def run(arguments: Sequence[str]) -> None:
         lambda record: "Tip:" not in record.getMessage()
     )
     with warnings.catch_warnings():
-        for category in (DeprecationWarning, FutureWarning):  # what libraries say to each other
+        for category in (DeprecationWarning, FutureWarning):  # meant for the authors of libraries
             warnings.simplefilter("ignore", category)
         for message in QUIET:
             warnings.filterwarnings("ignore", message=message)

@@ -9,7 +9,7 @@ from pathlib import Path
 from string import Template
 from typing import Any
 
-from ..screening import atomic_write, check_folder
+from ..screening.batch import check_folder, write_text
 from .figures import bars, calibration, curve, predicted_against_measured, residuals
 from .run import HeldOut, ProposedBatch, TrainingRun, read_training_run, relevance
 
@@ -36,8 +36,7 @@ def write_report(folder: str, out: str | None = None) -> Path:
     path = Path(folder) / "report.html" if out is None else Path(out)
     run = read_training_run(Path(folder))
     check_folder(path)
-    text = page(run)
-    atomic_write(path, lambda temporary: temporary.write_text(text, encoding="utf-8"))
+    write_text(path, page(run))
     return path
 
 

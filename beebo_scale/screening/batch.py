@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..errors import InputError
-from .invalid import Fault, dropped_path, listed
+from .invalid import Fault, listed
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -50,8 +50,8 @@ class Batch:
         text = json.dumps(_strict(self.run), indent=2, allow_nan=False, ensure_ascii=False) + "\n"
         writers: dict[Path, Callable[[Path], object]] = {}
         if self.invalid:
-            writers[dropped_path(target)] = lambda temporary: _write_bytes(temporary, listed(self.invalid).encode())
-        writers[run] = lambda temporary: _write_bytes(temporary, text.encode())
+            writers[dropped_path(target)] = lambda temporary: temporary.write_bytes(listed(self.invalid).encode())
+        writers[run] = lambda temporary: temporary.write_bytes(text.encode())
         writers[target] = lambda temporary: _write_frame(self.frame, temporary, _batch_suffix(target))
         _write_together(writers)
 
@@ -70,10 +70,20 @@ def _batch_suffix(path: Path) -> str | None:
     return next((suffix for suffix in BATCH_SUFFIXES if path.name.lower().endswith(suffix)), None)
 
 
+def beside(batch: str | os.PathLike[str], ending: str) -> Path:
+    """Name of a file beside a batch: next.csv -> next + ending."""
+    path = Path(batch)
+    return path.with_name(path.name[: -len(_batch_suffix(path) or "") or None] + ending)
+
+
 def run_path(path: str | os.PathLike[str]) -> Path:
     """Return the name of a batch's run file: next.csv -> next.run.json."""
-    path = Path(path)
-    return path.with_name(path.name[: -len(_batch_suffix(path) or "") or None] + ".run.json")
+    return beside(path, ".run.json")
+
+
+def dropped_path(path: str | os.PathLike[str]) -> Path:
+    """Name of the list of rows left out beside an output: next.csv -> next.dropped.csv."""
+    return beside(path, ".dropped.csv")
 
 
 def check_output(path: str | os.PathLike[str]) -> Path:
@@ -121,6 +131,16 @@ def atomic_write(path: str | os.PathLike[str], write: Callable[[Path], object]) 
     _write_together({Path(path): write})
 
 
+def write_text(path: str | os.PathLike[str], content: pd.DataFrame | str) -> None:
+    """Write a text, or a frame as CSV, in UTF-8, whole or not at all.
+
+    Raises:
+        InputError: the system refuses to write there.
+    """
+    text = content if isinstance(content, str) else content.to_csv(index=False, lineterminator="\n")
+    atomic_write(path, lambda temporary: temporary.write_bytes(text.encode()))
+
+
 def _write_together(writers: Mapping[Path, Callable[[Path], object]]) -> None:
     """Write all files under temporary names; only when all are on disk, move them into place in order."""
     # Not tempfile: it would make the files readable by their owner only.
@@ -143,15 +163,11 @@ def _write_together(writers: Mapping[Path, Callable[[Path], object]]) -> None:
             temporary.unlink(missing_ok=True)
 
 
-def _write_bytes(path: Path, data: bytes) -> None:
-    path.write_bytes(data)
-
-
 def _write_frame(frame: pd.DataFrame, path: Path, suffix: str | None) -> None:
     if suffix == ".parquet":
         frame.to_parquet(path, index=False)
     elif suffix == ".csv":
-        _write_bytes(path, frame.to_csv(index=False, lineterminator="\n").encode())
+        path.write_bytes(frame.to_csv(index=False, lineterminator="\n").encode())
     else:
         # Neither name nor time in the gzip header: the same batch gives the same bytes.
         with path.open("wb") as raw, gzip.GzipFile(filename="", mode="wb", fileobj=raw, mtime=0) as packed:

@@ -44,6 +44,18 @@ def missing_text(values: pd.Series) -> np.ndarray:
     return empty
 
 
+def check_ids(ids: pd.Series, place: Place, advice: str = "give every row an id") -> None:
+    """Refuse rows without an id.
+
+    Raises:
+        CellError: an id is missing, or no single value.
+    """
+    check_scalars(ids, place)
+    missing = missing_text(ids)
+    if missing.any():
+        raise place.error("(id) is empty", missing, advice)
+
+
 def check_numbers(values: pd.Series, place: Place, advice: str) -> np.ndarray:
     """Return a column as n float64, NaN where a cell is missing.
 
@@ -93,7 +105,7 @@ def convert(values: pd.Series, kind: str, place: Place, length: int | None = Non
             "is empty", missing, "fill the cell (a level may be called None) or leave the row out (--drop-invalid)"
         )
     text: pd.Series = values.astype(object).astype(str) if values.dtype.kind == "O" else values.astype(str)
-    text = text.str.strip(BLANKS)  # 'DMF ' is no other solvent
+    text = text.str.strip(BLANKS)  # 'DMF ' and 'DMF' are one solvent
     if kind == "smiles":
         check_molecules(text, place)
     elif kind != "categorical":

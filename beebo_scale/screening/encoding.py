@@ -29,25 +29,20 @@ class Column(Protocol):
     @property
     def name(self) -> str:
         """The feature's name."""
-        ...
 
     @property
     def kind(self) -> str:
         """One of KINDS."""
-        ...
 
     @property
     def width(self) -> int:
         """Number of columns of X."""
-        ...
 
     def encode(self, values: pd.Series, place: Place) -> np.ndarray:
         """Turn n checked values into n x width numbers."""
-        ...
 
     def decode(self, codes: np.ndarray) -> np.ndarray:
         """Turn n x width numbers back into n values."""
-        ...
 
 
 @dataclass(frozen=True)

@@ -17,8 +17,7 @@ import numpy as np
 from ..errors import InputError
 from .files.opening import Source, open_parts
 from .invalid import Fault, all_invalid, find_faults
-from .library_parts import FilePart, Part, TablePart
-from .library_survey import Survey, survey
+from .library_parts import FilePart, Part, Survey, TablePart, survey
 from .places import SHEET, rows_text, shown
 from .table import Table, wanted_kinds
 
@@ -176,7 +175,7 @@ def open_library(
     """Open candidates without reading them, but for one pass over the ids.
 
     That pass keeps 8 bytes for each row, for as long as it lasts, and twice that to sort them; ids with the same hash
-    are looked at again, so that a chance meeting of two hashes is no error. CSV files need the pass to count their
+    are looked at again, so that a collision of hashes is no error. CSV files need the pass to count their
     rows, whether they have ids or not.
 
     Args:

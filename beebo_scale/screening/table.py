@@ -13,8 +13,7 @@ import numpy as np
 from ..errors import InputError
 from ..specs import Columns, keywords_of
 from .column_uses import Use, infer, left_aside, table_of, uses_of
-from .columns import COLUMN_KINDS as COLUMN_KINDS
-from .columns import check_numbers, check_scalars, convert, missing_text
+from .columns import COLUMN_KINDS, check_ids, check_numbers, check_scalars, convert, missing_text
 from .files.opening import Source, did_you_mean, listing, open_source
 from .invalid import Fault, all_invalid, find_faults
 from .places import Place, shown
@@ -319,10 +318,7 @@ def feature_frame(
 
 
 def _check_ids(ids: pd.Series, place: Place) -> None:
-    check_scalars(ids, place)
-    missing = missing_text(ids)
-    if missing.any():
-        raise place.error("(id) is empty", missing, "give every row an id")
+    check_ids(ids, place)
     again = ids.duplicated().to_numpy()
     if again.any():
         firsts = ids[again].drop_duplicates().iloc[:3]

@@ -10,7 +10,7 @@ from typing import Any, Literal, get_args
 
 from ..errors import InputError
 from ..temperature import check_temperature
-from .setting import Reader, number, one_of, part, refuse, setting, text, whole_number
+from .setting import Reader, check_least, number, one_of, part, refuse, setting, text, whole_number
 from .texts import parse_bounds, parse_counts, parse_names, parse_texts
 
 Bounds = Mapping[str, Any] | Sequence[Sequence[float]]
@@ -129,10 +129,7 @@ class BoxSearch:
     sweeps: int = 1
 
     def __post_init__(self) -> None:
-        least = {"restarts": 1, "refresh": 1, "chunk": 1, "block": 1, "steps": 0, "polish": 0, "block_steps": 0}
-        for name, few in {**least, "sweeps": 0}.items():
-            if not getattr(self, name) >= few:
-                raise InputError(f"{name} = {getattr(self, name)}: give {few} or more")
+        check_least(self, restarts=1, refresh=1, chunk=1, block=1, steps=0, polish=0, block_steps=0, sweeps=0)
         if not 0.0 < self.learning_rate < math.inf:
             raise InputError(f"learning_rate = {self.learning_rate}: give a number above zero")
         refuse({"start": STARTS}, self)

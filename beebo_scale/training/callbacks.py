@@ -12,8 +12,7 @@ import torch
 from lightning.pytorch.callbacks import BasePredictionWriter
 from lightning.pytorch.plugins.io import TorchCheckpointIO
 
-from ..screening import atomic_write, check_output
-from ..screening.batch import write_frame
+from ..screening.batch import atomic_write, check_output, write_frame
 from ..screening.files.opening import open_source
 from ..surrogates.approximate.judged import judged
 from ..surrogates.surrogate import FILE_KEY, surrogate_of

@@ -17,7 +17,7 @@ from ..posterior import Posterior
 from ..screening import Encoder, atomic_write
 from ..screening.packing import Packing
 from ..specs import Fitting, make, settings_of
-from ..specs.setting import plain
+from ..specs.setting import plain, takes
 from ..surrogates.data.observations import PackedObservations
 from ..surrogates.predictive import PREDICTIVE
 from ..surrogates.surrogate import FILE_FORMAT, FILE_KEY, Surrogate, log_variance_of, surrogate_of
@@ -32,7 +32,6 @@ from ..surrogates.trainees import (
 )
 from .data import ScreeningDataModule
 from .metrics import Metrics
-from .settings import takes
 from .store import DATA_KEY, Store
 
 START = 2  # format of the files of starting points

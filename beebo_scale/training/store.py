@@ -333,19 +333,16 @@ def _learn(source: Source, kinds: dict[str, str | None], measured: np.ndarray, p
         own = np.flatnonzero(part[cut] == TRAIN)
         if len(own):
             piece = Encoder.from_table(table.take(own))
-            learned = piece if learned is None else _joined(learned, piece)
+            columns = piece.columns if learned is None else map(_joined, learned.columns, piece.columns)
+            learned = Encoder(tuple(columns))
             if all(column.kind == "smiles" for column in learned.columns):
                 break  # fingerprints have nothing to learn
     assert learned is not None
     return learned
 
 
-def _joined(one: Encoder, other: Encoder) -> Encoder:
-    """The encoder of two pieces together."""
-    return Encoder(tuple(_joined_column(a, b) for a, b in zip(one.columns, other.columns, strict=True)))
-
-
-def _joined_column(a: Column, b: Column) -> Column:
+def _joined(a: Column, b: Column) -> Column:
+    """How a feature is encoded that was seen in two pieces."""
     if isinstance(a, ContinuousColumn) and isinstance(b, ContinuousColumn):
         return ContinuousColumn(a.name, min(a.low, b.low), max(a.high, b.high))
     if isinstance(a, CategoricalColumn) and isinstance(b, CategoricalColumn):

@@ -24,7 +24,7 @@ import torch
 
 from ...errors import InputError
 from ...locks import locked
-from ...screening import atomic_write
+from ...screening.batch import atomic_write, write_text
 from ...workers import Workers
 from .chunks import on_first
 
@@ -108,8 +108,7 @@ def _check_identity(folder: Path, identity: dict[str, Any]) -> None:
     if not path.exists():
         if any((folder / "chunks").glob("*.pt")):
             raise InputError(f"{folder} holds chunks, but no job.json says of what; give another run folder")
-        text = json.dumps(identity, indent=2, sort_keys=True) + "\n"
-        atomic_write(path, lambda temporary: temporary.write_bytes(text.encode()))
+        write_text(path, json.dumps(identity, indent=2, sort_keys=True) + "\n")
         return
     try:
         before = json.loads(path.read_text(encoding="utf-8"))
