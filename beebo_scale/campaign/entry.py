@@ -11,6 +11,7 @@ import numpy as np
 
 from ..errors import InputError
 from ..screening.places import rows_text
+from ..screening.same import id_texts
 from .results import Result, ResultFile
 from .rows import EntryCounts, MeasuredRow, in_order, mark
 from .state import (
@@ -74,8 +75,8 @@ class ResultEntry:
     def _matches(self, frame: pd.DataFrame, source: str) -> list[Key]:
         settings = self.state.settings
         if self.results.by_id:
-            return [(name,) for name in frame[str(settings.columns.id)]]
-        return keys(frame, settings, source)
+            return [(name,) for name in id_texts(frame[str(settings.columns.id)])]
+        return keys(frame, self.state, source)
 
     def enter(self, group: Sequence[Result], extra: bool, replicate: bool) -> None:
         """Enter all results of one experiment, or note why not."""
@@ -226,7 +227,7 @@ class ResultEntry:
         if not self.results.by_id or group[0].key is None or (proposal is None and not lines):
             return True
         frame = pd.DataFrame([lines[0].cells]) if proposal is None else self.state.pending.iloc[[proposal]]
-        (key,) = keys(frame, self.state.settings, "the campaign")
+        (key,) = keys(frame, self.state, "the campaign")
         odd = [row for row in group if row.key != key]
         if odd:
             self._refuse("other features", odd)

@@ -13,8 +13,9 @@ from ..screening.columns import check_numbers, check_scalars, missing_text
 from ..screening.files.numerals import numbers
 from ..screening.files.opening import Source, listing, open_source
 from ..screening.places import Place
+from ..screening.same import id_texts
 from .settings import Settings
-from .state import Key, keys
+from .state import CampaignState, Key, keys
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -58,14 +59,14 @@ class ResultFile:
 
     @classmethod
     def read(
-        cls, source: str | os.PathLike[str] | pd.DataFrame, settings: Settings, with_target: bool = True
+        cls, source: str | os.PathLike[str] | pd.DataFrame, state: CampaignState, with_target: bool = True
     ) -> ResultFile:
         """Read a file that has the id column or all features, and (unless it only names rows) a target or several.
 
         Raises:
             InputError: a column is missing, or a cell is not usable.
         """
-        file = open_source(source)
+        file, settings = open_source(source), state.settings
         by_id, named = _named_by(file, settings)
         wanted = list(dict.fromkeys([*([settings.columns.id] if by_id and settings.columns.id else []), *named]))
         targets = _targets(file, settings) if with_target else ()
@@ -86,7 +87,7 @@ class ResultFile:
                 values[0],
                 Place(file.name, settings.columns.noise_variance, numbers),
             )
-        found = keys(raw, settings, file.name) if named else None
+        found = keys(raw, state, file.name) if named else None
         ids = _ids(raw[settings.columns.id], Place(file.name, str(settings.columns.id), numbers)) if by_id else None
         kinds = {name: "continuous" for name in [*targets, *beside]} | dict(settings.columns.features)
         text = {name: _as_text(raw[name], kinds.get(name)) for name in wanted}
@@ -158,4 +159,4 @@ def _ids(cells: pd.Series, place: Place) -> list[str]:
     missing = missing_text(cells)
     if missing.any():
         raise place.error("(id) is empty", missing, "give every result its id")
-    return [str(cell) for cell in cells.astype(object)]
+    return list(id_texts(cells))

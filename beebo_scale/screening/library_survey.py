@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -12,6 +12,7 @@ from .columns import check_scalars, missing_text
 from .files.source import Source
 from .invalid import Fault, find_faults
 from .places import Place
+from .same import id_texts
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -27,6 +28,7 @@ class Survey:
         bad: rows left out, by number from 0, rising.
         faults: what is wrong with them.
         sought: rows whose ids are sought, by number from 0 among those kept, and their cells.
+        near: ids that differ from those sought in capitals alone.
     """
 
     rows: int
@@ -34,6 +36,7 @@ class Survey:
     bad: np.ndarray
     faults: list[Fault]
     sought: tuple[np.ndarray, pd.DataFrame] | None = None
+    near: tuple[str, ...] = ()
 
 
 def survey(
@@ -45,7 +48,7 @@ def survey(
 ) -> Survey:
     """Count the rows of a file, and look at its ids and (if invalid rows are left out) at its features.
 
-    Rows with one of the ids that are sought, as text, are kept with their cells.
+    Rows with one of the ids that are sought, in the spelling of `id_texts`, are kept with their cells.
     """
     import pandas as pd
 
@@ -54,7 +57,7 @@ def survey(
         return Survey(file.rows, empty.view(np.uint64), empty, [])
     columns = dict.fromkeys([*([] if id is None else [id]), *(kinds if sought or lengths is not None else [])])
     rows, hashes, bad, faults = 0, [empty.view(np.uint64)], [empty], list[Fault]()
-    places, cells = [empty], []
+    places, cells, near = [empty], [], list[str]()
     for raw in file.stream(list(columns) or [file.columns[-1]], None):
         numbers = rows + np.arange(1, len(raw) + 1)
         rows += len(raw)
@@ -67,12 +70,23 @@ def survey(
             _check_given(raw[id], Place(file.name, id, numbers))
             hashes.append(pd.util.hash_array(_plain(raw[id]), categorize=False))
         if sought and id is not None:
-            hits = np.flatnonzero(raw[id].astype(str).isin(sought).to_numpy())
+            hits, alike = look_up(raw[id], sought)
             places.append(sum(map(len, hashes[:-1])) + hits)
             cells.append(raw.iloc[hits])
+            near += alike
     left_out = np.concatenate(bad)
     named = (np.concatenate(places), pd.concat(cells, ignore_index=True)) if cells else None
-    return Survey(rows - len(left_out), np.concatenate(hashes), left_out, faults, named)
+    return Survey(rows - len(left_out), np.concatenate(hashes), left_out, faults, named, tuple(near))
+
+
+def look_up(ids: pd.Series, sought: Collection[str]) -> tuple[np.ndarray, list[str]]:
+    """Which rows have one of the ids that are sought, by number from 0, and ids that differ in capitals alone."""
+    import pandas as pd
+
+    names, wanted = pd.Series(id_texts(ids), dtype=object), frozenset(sought)
+    there = names.isin(wanted)
+    alike = names.str.casefold().isin({name.casefold() for name in wanted}) & ~there
+    return np.flatnonzero(there.to_numpy()), names[alike].tolist()
 
 
 def _check_given(ids: pd.Series, place: Place) -> None:

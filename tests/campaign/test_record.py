@@ -194,13 +194,13 @@ def test_any_order_and_pieces_of_results_give_the_same_state(two_rounds, data):
     """Failures first or last, files cut anywhere, some of them recorded again."""
     before, rows = two_rounds
     results = rows.assign(y=data.draw(st.lists(st.sampled_from([0.0, 1.5, None]), min_size=6, max_size=6)))
-    straight, _ = enter(before, ResultFile.read(results, before.settings))
+    straight, _ = enter(before, ResultFile.read(results, before))
     pieces = np.split(np.array(data.draw(st.permutations(range(6)))), sorted(data.draw(st.sets(st.integers(1, 5)))))
     again = data.draw(st.lists(st.sampled_from(range(len(pieces))), max_size=3))
     by = data.draw(st.sampled_from([["name", "y"], ["variant", "y"]]))
     state, total = before, 0
     for piece in [*pieces, *(pieces[i] for i in again)]:
-        state, tally = enter(state, ResultFile.read(results.iloc[piece][by], before.settings))
+        state, tally = enter(state, ResultFile.read(results.iloc[piece][by], before))
         total += tally.measured + tally.failed
     assert total == 6
     assert state.pending.empty
@@ -220,9 +220,9 @@ def test_whatever_is_recorded_no_result_is_lost_or_counted_twice(two_rounds, dat
         values = data.draw(st.lists(st.sampled_from([0.0, 1.5, None]), min_size=len(some), max_size=len(some)))
         pending = some[some["name"].isin(state.pending["name"])]
         if len(pending) and data.draw(st.booleans()):
-            state, _ = give_up(state, ResultFile.read(pending, before.settings, with_target=False))
+            state, _ = give_up(state, ResultFile.read(pending, before, with_target=False))
             continue
-        state, _ = enter(state, ResultFile.read(some.assign(y=values), before.settings), replicate=True)
+        state, _ = enter(state, ResultFile.read(some.assign(y=values), before), replicate=True)
         for name, value in zip(some["name"], values, strict=True):
             said[name] |= {value} - {None}
     new = state.measured.iloc[len(before.measured) :]

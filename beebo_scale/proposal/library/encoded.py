@@ -20,7 +20,7 @@ from ...screening import Encoder, Table
 from ...screening.library import Library
 from ...screening.packing import Packing, pack
 from ...specs import Limits
-from .exclusion import Rules, row_hashes
+from .exclusion import Judge, Rules, row_hashes
 from .limits import group_codes
 
 KEPT_BYTES = 1 << 29
@@ -62,7 +62,7 @@ class EncodedLibrary:
     def __init__(self, library: Library, encoder: Encoder, rules: Rules, limits: Limits) -> None:
         self.library, self.encoder = library.bounded(encoder.width), encoder
         self.rules, self.limits = rules, limits
-        self.packing = Packing.of(encoder)
+        self.packing, self._judge = Packing.of(encoder), Judge(rules, encoder)
         self._kept: dict[int, EncodedChunk] = {}
         self._size = 0
 
@@ -120,7 +120,7 @@ class EncodedLibrary:
         hashes, counts = [np.empty(0, dtype=np.uint64)], Counter[str]()
         for _, chunk in track(self.chunks(), "checking the library", total=self.count):
             counts.update(chunk.counts)
-            hashes.append(row_hashes(chunk.X(chunk.eligible.nonzero().squeeze(-1)).numpy()))
+            hashes.append(row_hashes(chunk.rows[chunk.eligible].numpy()))
         every = np.concatenate(hashes)
         available = len(every) if self.rules.allow_repeats else len(np.unique(every))
         if available < q:
@@ -143,8 +143,9 @@ class EncodedLibrary:
 
     def _encoded(self, number: int, table: Table) -> EncodedChunk:
         places = table.before + np.arange(1, len(table) + 1)
-        rows = torch.from_numpy(pack(self.encoder, table, places))
-        eligible, counts = self.rules.judge(table, self.packing.unpack(rows))
+        packed = pack(self.encoder, table, places)
+        eligible, counts = self._judge.judge(table, packed)
+        rows = torch.from_numpy(packed)
         groups = group_codes(table, self.limits)
         chunk = EncodedChunk(self.library.first_row(number), rows, self.packing, eligible, groups, counts)
         if self._size + chunk.size <= KEPT_BYTES:
