@@ -6,8 +6,10 @@ it is used by `choose`, so that nothing is read, resolved or encoded twice.
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -126,9 +128,19 @@ def _rules(
         pending=None if pending is None else encoded_rows(pending, encoder, library),
         excluded=torch.cat([rows.X for rows in excluded]) if excluded else None,
         excluded_ids=ids,
+        lists={
+            str(file): len(rows.X)
+            for file, rows in zip(choice.exclusions, excluded, strict=True)
+            if _is_list(file, rows)
+        },
         allow_repeats=choice.allow_repeats,
     )
     return rules, notes
+
+
+def _is_list(file: Any, rows: NamedRows) -> bool:
+    """Whether it is a file of the user's that names rows by their features, rather than rows that a program gives."""
+    return isinstance(file, (str, os.PathLike)) and len(rows.X) > 0
 
 
 def check_names(encoder: Encoder, *others: str | None) -> None:

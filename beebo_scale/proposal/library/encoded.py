@@ -7,7 +7,7 @@ read and encoded again where they are needed: nothing grows with the library.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -121,10 +121,22 @@ class EncodedLibrary:
         for _, chunk in track(self.chunks(), "checking the library", total=self.count):
             counts.update(chunk.counts)
             hashes.append(row_hashes(chunk.rows[chunk.eligible].numpy()))
+        self.check_lists(counts)
         every = np.concatenate(hashes)
         available = len(every) if self.rules.allow_repeats else len(np.unique(every))
         if available < q:
             raise self.too_few(q, available, dict(counts, repeated=counts["repeated"] + len(every) - available))
+
+    def check_lists(self, counts: Mapping[str, int]) -> None:
+        """Refuse lists of excluded rows of which the library has none.
+
+        Args:
+            counts: how many of its rows may not be proposed for what reason.
+        """
+        lists = self.rules.lists
+        if lists and not counts.get("excluded"):
+            names = ", ".join(f"{name}: none of its {rows} rows" for name, rows in lists.items())
+            raise InputError(f"{names} is in {self.source}; correct them, or leave the list out")
 
     def too_few(self, q: int, available: int, counts: dict[str, int], limited: bool = False) -> InputError:
         """What to say where fewer rows than q can be proposed."""

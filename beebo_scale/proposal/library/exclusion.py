@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 import numpy as np
 import torch
@@ -24,6 +25,7 @@ class Rules:
         pending: n x d float64, are being measured and never proposed.
         excluded: never proposed.
         excluded_ids: never proposed, in the spelling of `id_texts`.
+        lists: files that name excluded rows by their features -> how many.
         allow_repeats: whether a measured row may come again, and one input twice.
     """
 
@@ -31,6 +33,7 @@ class Rules:
     pending: Tensor | None = None
     excluded: Tensor | None = None
     excluded_ids: frozenset[str] = frozenset()
+    lists: Mapping[str, int] = field(default_factory=dict)
     allow_repeats: bool = False
 
     def taken(self) -> Tensor:
