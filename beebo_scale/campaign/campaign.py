@@ -166,7 +166,7 @@ class Campaign:
             started = time.monotonic()
             surrogate, notes = self._fit(measured, settings, number)
             far = far_out(surrogate, table)
-            notes += [f"{far}: {LOOK}"] if far else []
+            notes = [*prepared.notes, *notes, *([f"{far}: {LOOK}"] if far else [])]
             seconds = round(time.monotonic() - started, 3)
             batch = choose(prepared, surrogate)
             batch.run["campaign"] = {"round": number, "pending": len(state.pending), "failed": len(state.failed)}
@@ -217,7 +217,7 @@ class Campaign:
         """
         with self.folder.locked():
             state = self.state()
-            return self._keep(*enter(state, ResultFile.read(results, state.settings), extra, replicate))
+            return self._keep(*enter(state, ResultFile.read(results, state), extra, replicate))
 
     def give_up(self, rows: Listing) -> EntryCounts:
         """Take experiments off what is pending without a result; they may be proposed again.
@@ -230,7 +230,7 @@ class Campaign:
         """
         with self.folder.locked():
             state = self.state()
-            return self._keep(*give_up(state, ResultFile.read(rows, state.settings, with_target=False)))
+            return self._keep(*give_up(state, ResultFile.read(rows, state, with_target=False)))
 
     def _keep(self, state: CampaignState, counts: EntryCounts) -> EntryCounts:
         write_text(self.folder.measured, state.measured)

@@ -13,9 +13,9 @@ from ..screening.columns import check_ids, check_numbers, check_scalars, missing
 from ..screening.files.numerals import numbers
 from ..screening.files.opening import Source, listing, open_source
 from ..screening.places import Place
+from ..screening.same import id_texts
 from ..specs import Columns
-from .settings import Settings
-from .state import Key, keys
+from .state import CampaignState, Key, keys
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -59,14 +59,14 @@ class ResultFile:
 
     @classmethod
     def read(
-        cls, source: str | os.PathLike[str] | pd.DataFrame, settings: Settings, with_target: bool = True
+        cls, source: str | os.PathLike[str] | pd.DataFrame, state: CampaignState, with_target: bool = True
     ) -> ResultFile:
         """Read a file that has the id column or all features, and (unless it only names rows) a target or several.
 
         Raises:
             InputError: a column is missing, or a cell is not usable.
         """
-        file, columns = open_source(source), settings.columns
+        file, columns = open_source(source), state.settings.columns
         by_id, named = _named_by(file, columns)
         wanted = list(dict.fromkeys([*([columns.id] if by_id and columns.id else []), *named]))
         targets = _targets(file, columns) if with_target else ()
@@ -80,10 +80,10 @@ class ResultFile:
         if with_target and columns.noise_variance is not None:
             place = Place(file.name, columns.noise_variance, numbers)
             _check_noise(raw[columns.noise_variance], values[0], place)
-        found = keys(raw, settings, file.name) if named else None
+        found = keys(raw, state, file.name) if named else None
         if by_id:
             check_ids(raw[columns.id], Place(file.name, str(columns.id), numbers), "give every result its id")
-        ids = [str(cell) for cell in raw[columns.id].astype(object)] if by_id else None
+        ids = list(id_texts(raw[columns.id])) if by_id else None
         kinds = {name: "continuous" for name in [*targets, *beside]} | dict(columns.features)
         text = {name: _as_text(raw[name], kinds.get(name)) for name in wanted}
         rows = []

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -14,6 +13,7 @@ import torch
 from ..errors import InputError
 from ..screening.columns import check_numbers, convert
 from ..screening.places import Place
+from ..screening.same import SameNumbers
 from ..surrogates.data.observe import target_scale
 from .folder import Folder, read_text
 from .settings import Settings
@@ -72,6 +72,19 @@ class CampaignState:
             place = Place(str(folder.measured), "status", np.arange(1, len(measured) + 1))
             raise place.error("is unknown", unknown, f"it is one of {', '.join(STATUS)}")
         return cls(settings, measured, proposed)
+
+    @cached_property
+    def same(self) -> dict[str, SameNumbers]:
+        """The known numbers of each continuous feature, of results and proposals."""
+        numbers = [name for name, kind in self.settings.columns.features.items() if kind == "continuous"]
+        return {name: SameNumbers.of(np.concatenate(self._cells(name))) for name in numbers}
+
+    def _cells(self, name: str) -> list[np.ndarray]:
+        """The numbers of a feature in measured.csv and in all rounds."""
+        return [
+            check_numbers(frame[name], Place(source, name, np.arange(1, len(frame) + 1)), "correct the cell")
+            for source, frame in (("measured.csv", self.measured), ("rounds", self.proposed))
+        ]
 
     @cached_property
     def pending(self) -> pd.DataFrame:
@@ -166,25 +179,24 @@ def columns(settings: Settings) -> list[str]:
     return [*names, *OWN]
 
 
-def keys(frame: pd.DataFrame, settings: Settings, source: str, numbers: Sequence[int] | None = None) -> list[Key]:
+def keys(frame: pd.DataFrame, state: CampaignState, source: str) -> list[Key]:
     """What tells experiments apart: their features, checked and in one spelling.
 
-    Numbers count to ten digits, since spreadsheets do not keep all of them.
+    Numbers that differ by rounding from one that the campaign knows are that number: see `SameNumbers`.
 
     Args:
         frame: n rows with the features.
-        settings: of the campaign.
+        state: of the campaign.
         source: of the rows, for messages.
-        numbers: their n row numbers, for messages.
 
     Raises:
         InputError: a cell that its kind does not allow.
     """
-    where = np.arange(1, len(frame) + 1) if numbers is None else np.asarray(numbers)
-    parts = []
-    for name, kind in settings.columns.features.items():
+    where, parts = np.arange(1, len(frame) + 1), []
+    for name, kind in state.settings.columns.features.items():
         cells = convert(frame[name], str(kind), Place(source, name, where))
-        parts.append([f"{x + 0.0:.10g}" for x in cells] if kind == "continuous" else cells.tolist())
+        numbers = state.same[name].named(cells.to_numpy()) if kind == "continuous" else cells
+        parts.append([str(cell) for cell in numbers.tolist()])
     return list(zip(*parts, strict=True))
 
 

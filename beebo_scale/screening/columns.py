@@ -9,13 +9,13 @@ import numpy as np
 from .files.numerals import hint, numbers, too_long
 from .fingerprints import check_molecules
 from .places import CellError, Place, shown
+from .same import BLANKS, WHOLE
 
 if TYPE_CHECKING:
     import pandas as pd
 
 ALPHABETS = {"protein": "ACDEFGHIKLMNPQRSTVWY", "dna": "ACGT"}
 COLUMN_KINDS = ("continuous", "categorical", *ALPHABETS, "smiles")
-BLANKS = " \t\r\n\v\f\u00a0\u2007\u202f\u200b\ufeff"  # around a cell, also those that nobody sees
 
 
 def check_scalars(values: pd.Series, place: Place) -> None:
@@ -108,7 +108,9 @@ def convert(values: pd.Series, kind: str, place: Place, length: int | None = Non
     text = text.str.strip(BLANKS)  # 'DMF ' and 'DMF' are one solvent
     if kind == "smiles":
         check_molecules(text, place)
-    elif kind != "categorical":
+    elif kind == "categorical":
+        text = text.str.replace(WHOLE, r"\1", regex=True)  # 182.0 is the label 182
+    else:
         text = text.str.upper()
         letter_codes(text, kind, place, length)
     return text

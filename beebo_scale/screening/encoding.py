@@ -14,6 +14,7 @@ from .columns import ALPHABETS, letter_codes
 from .files.opening import did_you_mean
 from .fingerprints import BITS, LARGEST_COUNT, MORGAN_RADIUS, packed_fingerprints
 from .places import Place
+from .same import WHOLE, spelled_alike
 from .table import Table
 
 if TYPE_CHECKING:
@@ -86,7 +87,7 @@ class CategoricalColumn:
         import pandas as pd
 
         places, found = pd.factorize(values)
-        known = {level: code for code, level in enumerate(self.levels)}
+        known = {WHOLE.sub(r"\1", level): code for code, level in enumerate(self.levels)}  # 1.0 in earlier versions
         codes = [known.get(level, self._fresh(level)) for level in found.tolist()]
         return np.array(codes, dtype=np.float64)[places][:, None]
 
@@ -298,4 +299,4 @@ class EncodedTable:
         if isinstance(table, EncodedTable):
             return table
         encoder = Encoder.from_table(table)
-        return cls(table, encoder, encoder.encode(table))
+        return cls(table, encoder, spelled_alike(encoder.encode(table), encoder))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Protocol
 
@@ -12,6 +12,7 @@ from .columns import check_ids, convert
 from .files.opening import Ranges, Source
 from .invalid import Fault, find_faults
 from .places import Place
+from .same import id_texts
 from .table import Table, feature_frame
 
 if TYPE_CHECKING:
@@ -133,6 +134,7 @@ class Survey:
         bad: rows left out, by number from 0, rising.
         faults: what is wrong with them.
         sought: rows whose ids are sought, by number from 0 among those kept, and their cells.
+        near: ids that differ from those sought in capitals alone.
     """
 
     rows: int
@@ -140,6 +142,7 @@ class Survey:
     bad: np.ndarray
     faults: list[Fault]
     sought: tuple[np.ndarray, pd.DataFrame] | None = None
+    near: tuple[str, ...] = ()
 
 
 def survey(
@@ -151,7 +154,7 @@ def survey(
 ) -> Survey:
     """Count the rows of a file, and look at its ids and (if invalid rows are left out) at its features.
 
-    Rows with one of the ids that are sought, as text, are kept with their cells.
+    Rows with one of the ids that are sought, in the spelling of `id_texts`, are kept with their cells.
     """
     import pandas as pd
 
@@ -160,7 +163,7 @@ def survey(
         return Survey(file.rows, empty.view(np.uint64), empty, [])
     columns = dict.fromkeys([*([] if id is None else [id]), *(kinds if sought or lengths is not None else [])])
     rows, hashes, bad, faults = 0, [empty.view(np.uint64)], [empty], list[Fault]()
-    places, cells = [empty], []
+    places, cells, near = [empty], [], list[str]()
     for raw in file.stream(list(columns) or [file.columns[-1]], None):
         numbers = rows + np.arange(1, len(raw) + 1)
         rows += len(raw)
@@ -173,12 +176,23 @@ def survey(
             check_ids(raw[id], Place(file.name, id, numbers))
             hashes.append(pd.util.hash_array(_plain(raw[id]), categorize=False))
         if sought and id is not None:
-            hits = np.flatnonzero(raw[id].astype(str).isin(sought).to_numpy())
+            hits, alike = look_up(raw[id], sought)
+            near += alike
             places.append(sum(map(len, hashes[:-1])) + hits)
             cells.append(raw.iloc[hits])
     left_out = np.concatenate(bad)
     named = (np.concatenate(places), pd.concat(cells, ignore_index=True)) if cells else None
-    return Survey(rows - len(left_out), np.concatenate(hashes), left_out, faults, named)
+    return Survey(rows - len(left_out), np.concatenate(hashes), left_out, faults, named, tuple(near))
+
+
+def look_up(ids: pd.Series, sought: Collection[str]) -> tuple[np.ndarray, list[str]]:
+    """Which rows have one of the ids that are sought, by number from 0, and ids that differ in capitals alone."""
+    import pandas as pd
+
+    names, wanted = pd.Series(id_texts(ids), dtype=object), frozenset(sought)
+    there = names.isin(wanted)
+    alike = names.str.casefold().isin({name.casefold() for name in wanted}) & ~there
+    return np.flatnonzero(there.to_numpy()), names[alike].tolist()
 
 
 def _plain(values: pd.Series) -> np.ndarray:

@@ -19,7 +19,8 @@ from ..kernels.stationary import freeze
 from ..posterior import Posterior
 from ..progress import track
 from ..screening import Encoder, Table, atomic_write, check_folder
-from .data.observations import Measurements, measurements_of
+from ..screening.packing import Packing
+from .data.observations import Measurements, PackedObservations, measurements_of
 from .data.target import TargetScale
 from .data.tasks_and_batches import Design, batch_variance
 from .factors import Exact, Love, Recipe, Sparse
@@ -106,6 +107,13 @@ class Surrogate:
     def measured(self) -> Tensor:
         """Encoded features of the measured rows, n x d; an input comes once for each target and batch."""
         return self.data.X[:, : self.encoder.width]
+
+    @property
+    def measured_rows(self) -> Tensor:
+        """`measured` in as few bytes as they are kept in: packed (n x bytes uint8) where the data are, else n x d."""
+        if isinstance(self.data, PackedObservations):
+            return self.data.rows[:, : Packing.of(self.encoder).size]
+        return self.measured
 
     def predict(self, table: Table) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Mean and standard deviation of the noise-free target at each row, in the target's own units.

@@ -27,6 +27,7 @@ from ..screening.files.opening import Source, open_source, split_sheet
 from ..screening.fingerprints import scaffolds
 from ..screening.packing import Packing, pack
 from ..screening.places import Place
+from ..screening.same import SameRows, number_columns
 from ..screening.table import batch_labels, feature_frame, noise_of, target_of, wanted_kinds
 from ..specs import Columns
 from ..specs.fitting import HELD_OUT
@@ -119,7 +120,8 @@ class Store:
         """The training rows, standardised, replicates merged unless one of them may be an outlier."""
         rows = self.members(TRAIN)
         noise = None if self.noise is None else self.noise[rows]
-        packed, packing, y = self.rows[rows], self.packing, self.scale.standardise(self.y[rows])
+        own, packing, y = self.rows[rows].numpy(), self.packing, self.scale.standardise(self.y[rows])
+        packed = torch.from_numpy(SameRows.of(own, number_columns(self.encoder, packing)).spelled(own))
         if self.batch is not None:
             packed = torch.cat([packed, self.batch[rows].unsqueeze(-1).view(torch.uint8)], dim=-1)
             packing = Packing((*packing.parts, ("numbers", 1)))

@@ -92,6 +92,7 @@ def choose_certified(
             break
         if picked["exhausted"]:
             raise library.too_few(q, len(picked["rows"]), picked["counts"], limited=bool(library.limits))
+    library.check_lists(picked["counts"])
     rows = picked["rows"]
     chosen = set(rows.tolist())
     rest = [row for row in top["row"][: 9 * q].tolist() if row not in chosen]

@@ -27,7 +27,7 @@ from ...acquisition import BatchedEnergyEntropy
 from ...progress import track
 from .certified import CertifiedBatch
 from .encoded import EncodedLibrary
-from .exclusion import repeats
+from .exclusion import repeated_inputs
 from .lazy_greedy import greedy
 from .limits import exchangeable
 
@@ -212,7 +212,7 @@ def improve_batch(
     rows, q = torch.cat([start.rows, start.runners_up]), len(start.rows)
     X, groups = library.rows(rows)
     if not library.rules.allow_repeats:  # the batch comes first and holds no repeats
-        once = torch.from_numpy(~repeats(X.numpy()))
+        once = ~repeated_inputs(X, library.encoder)
         rows, X, groups = rows[once], X[once], groups[once]
 
     def allowed(batch: Tensor, others: Tensor) -> Tensor:

@@ -13,7 +13,7 @@ from ...progress import track
 from . import lazy_greedy as pool
 from .best_rows import Top, place_in_group
 from .encoded import EncodedLibrary
-from .exclusion import repeats
+from .exclusion import repeated_inputs
 from .lazy_greedy import LazyGreedy
 from .limits import LimitState
 
@@ -88,7 +88,7 @@ class Shortlist:
         self.rows, self.groups, self.read = torch.cat([self.rows, more]), torch.cat([self.groups, groups]), stop
         gone = torch.zeros(len(self.rows), dtype=torch.bool)
         if not self.task.library.rules.allow_repeats:
-            gone[old:] = torch.from_numpy(repeats(self.state.X.cpu().numpy()))[old:]
+            gone[old:] = repeated_inputs(self.state.X, self.task.library.encoder)[old:]
             self.repeated += int(gone.sum())
         gone[old:] |= self.limits.shut(self.state.X[old:], groups).cpu()
         self.state.remove(gone.to(self.state.bound.device))
