@@ -16,13 +16,14 @@ from ..errors import InputError
 from ..screening import EncodedTable, Encoder, Table
 from ..screening.library import Library, open_library
 from ..specs import Choice
+from ..surrogates.data.target import Prediction
 from .box.units import BoxUnits, units_of
 from .library.encoded import EncodedLibrary
 from .library.exclusion import Rules
 from .library.named_rows import NamedRows, encoded_rows, read_named
 from .provenance import input_hashes
 
-BATCH_COLUMNS = ("rank", "mean", "std", "gain")  # columns of a batch beside the id and the features
+BATCH_COLUMNS = ("rank", *Prediction.names(), "gain")  # columns of a batch beside the id and the features
 
 
 @dataclass(frozen=True, eq=False)
