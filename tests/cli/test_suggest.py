@@ -62,7 +62,7 @@ def measured_variants():
 
 def test_batch_and_run_file_of_a_library(folder, capsys):
     frame = suggest(*LIBRARY, "--temperature=0.3", "--seed=7")
-    assert list(frame) == ["rank", "variant", "mean", "std", "gain"]
+    assert list(frame) == ["rank", "variant", "mean", "std", "noiseless_mean", "noiseless_std", "gain"]
     assert frame["rank"].tolist() == [1, 2, 3, 4, 5]
     assert frame["variant"].is_unique
     assert not measured_variants() & set(frame["variant"])
@@ -111,7 +111,7 @@ def test_batch_and_run_file_of_a_library(folder, capsys):
 @pytest.mark.slow
 def test_batch_and_run_file_of_a_box():
     frame = suggest(*BOX)
-    assert list(frame) == ["rank", "temp", "ph", "mean", "std", "gain"]
+    assert list(frame) == ["rank", "temp", "ph", "mean", "std", "noiseless_mean", "noiseless_std", "gain"]
     assert frame["temp"].between(20, 80).all()
     assert frame["ph"].between(4, 9).all()
     assert abs(frame["temp"].iloc[0] - 50) < 10

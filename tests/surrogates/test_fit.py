@@ -98,7 +98,10 @@ def test_noise_is_found_and_left_out_of_predictions():
     noisy, _ = measured({"x": "continuous"}, n=150, noise=0.5)
     surrogate = bs.fit(noisy)
     assert surrogate.summary()["noise_std"] == pytest.approx(1.5, rel=0.2)  # 0.5 times the scale of 3
-    assert surrogate.predict(noisy)[1].mean() < 0.7
+    assert surrogate.predict(noisy, noiseless=True)[1].mean() < 0.7
+    mean, std = surrogate.predict(noisy)
+    np.testing.assert_array_equal(mean, surrogate.predict(noisy, noiseless=True)[0])  # without a transform
+    assert std.mean() == pytest.approx(1.55, rel=0.2)  # of a measurement
 
 
 def test_known_noise_is_taken_at_its_word():
@@ -151,7 +154,7 @@ def test_exact_replicates_are_merged_and_teach_the_noise():
     assert len(surrogate.data) == 40
     assert surrogate.summary()["measurements"] == 52
     assert surrogate.summary()["noise_std"] == pytest.approx(0.2, rel=0.35)
-    mean, std = surrogate.predict(bs.read_library(frame, {"x": "continuous"}))
+    mean, std = surrogate.predict(bs.read_library(frame, {"x": "continuous"}), noiseless=True)
     assert np.sqrt(np.mean((mean - effects["x"]) ** 2)) < 0.15
     posterior, X = surrogate.posterior(), surrogate.data.X
     K = posterior.kernel(X).to_dense()

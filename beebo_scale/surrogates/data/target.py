@@ -13,8 +13,8 @@ z = (g(y) - shift) / scale, with g one of
 `choose_transform` picks by held-out rows; "auto" is a rule that looks at the distribution of y alone.
 
 What is predicted is a measurement, y = g^-1(f + noise), with its mean and standard deviation, and beside it the value
-without noise, g^-1(f). The two differ after a transform: noise of variance s^2 raises the mean by s^2 where g is the
-square root, by the factor exp(s^2 / 2) where it is the logarithm.
+without noise, g^-1(f). Their means differ after a transform: noise of variance s^2 adds s^2 where g is the square root
+and multiplies by exp(s^2 / 2) where it is the logarithm.
 """
 
 from __future__ import annotations
@@ -146,8 +146,16 @@ class TargetScale:
             mean: p means of f.
             variance: p variances of f.
             noise: variances of all that a measurement adds to f, p or one.
+
+        A root g is measured with mean c = max(f, 0) and variance s^2, so E[y | f] = c^2 + s^2 whatever the noise looks
+        like (a root of many zeros is no Gaussian one: to cut it at zero loses up to a third of E y). Its variance, 4 c^2
+        s^2 + 2 s^4, is that of Gaussian noise.
         """
-        return Prediction(*self.moments(mean, variance + noise), *self.moments(mean, variance))
+        first, std = self.moments(mean, variance)
+        if self.transform != "sqrt":
+            return Prediction(*self.moments(mean, variance + noise), first, std)
+        s2 = self.scale**2 * noise
+        return Prediction(first + s2, (std.square() + 4 * s2 * first + 2 * s2.square()).sqrt(), first, std)
 
     def _rank_moments(self, mu: Tensor, sd: Tensor) -> tuple[Tensor, Tensor]:
         """Moments of h(f), h the piecewise linear way back, about h(mu): no difference of large numbers."""
