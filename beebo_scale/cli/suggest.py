@@ -46,12 +46,12 @@ def run(options: Namespace) -> Batch:
     left_out = f", {table.dropped} without {table.target} left out" if table.dropped else ""
     print(f"{table.source}: {len(table)} measured rows{left_out}\n{table.describe()}", flush=True)
 
-    from ..proposal import choose, prepare_measured  # torch from here on
-    from ..screening import EncodedTable, write_plates
+    from ..proposal import choose, encode_measured, prepare_measured  # torch from here on
+    from ..screening import write_plates
     from ..screening.invalid import dropped_path, told
     from ..surrogates import fit, load_surrogate
 
-    measured = EncodedTable.of(table)
+    measured = encode_measured(table, choice, columns.drop_invalid)
     prepared = prepare_measured(choice, measured, columns.id, columns.drop_invalid)
     warm_start = None if options.warm_start is None else load_surrogate(options.warm_start)
     started = time.monotonic()
@@ -91,6 +91,8 @@ def _remark(surrogate: Surrogate, table: Table) -> None:
 
     if surrogate.report.warning:
         print(f"beebo-scale: {surrogate.report.warning}", file=sys.stderr)
+    for note in surrogate.notes:
+        print(f"note: {note}")
     far = far_out(surrogate, table)
     if far:
         ways = ", or take --robust or --transform rank" if table.noise_variance is None else ""

@@ -98,6 +98,11 @@ class Surrogate:
         return 0.0 if self.design.batch is None else batch_variance(self.gp)
 
     @property
+    def notes(self) -> tuple[str, ...]:
+        """What a user should know of the measurements that were fitted, one line each."""
+        return tuple(column.note for column in self.encoder.constant.values())
+
+    @property
     def lengthscales(self) -> Tensor:
         """Those of a stationary kernel."""
         return freeze(self.gp.kernel).lengthscales
@@ -157,6 +162,7 @@ class Surrogate:
             **self.design.summary(self.gp),
             "fit": asdict(self.report) | {"limits": list(self.report.limits)},
             "warning": self.report.warning,
+            "notes": list(self.notes),
             **self.recipe.summary(),
         }
 

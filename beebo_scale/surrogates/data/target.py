@@ -148,8 +148,8 @@ class TargetScale:
             noise: variances of all that a measurement adds to f, p or one.
 
         A root g is measured with mean c = max(f, 0) and variance s^2, so E[y | f] = c^2 + s^2 whatever the noise looks
-        like (a root of many zeros is no Gaussian one: to cut it at zero loses up to a third of E y). Its variance, 4 c^2
-        s^2 + 2 s^4, is that of Gaussian noise.
+        like; the roots of many zeros are no Gaussian, and to cut one at zero loses up to a third of E y. The variance
+        of y, 4 c^2 s^2 + 2 s^4 where f is known, is that of Gaussian noise.
         """
         first, std = self.moments(mean, variance)
         if self.transform != "sqrt":
