@@ -21,7 +21,7 @@ from ..screening.files.opening import Source, open_source
 from ..screening.invalid import listed
 from ..screening.table import read_columns
 from ..surrogates import Surrogate, fit, load_surrogate
-from ..surrogates.outliers import far_out
+from ..surrogates.outliers import far_out, few_values
 from .entry import enter, give_up
 from .folder import Folder, write_text
 from .results import ResultFile
@@ -166,6 +166,7 @@ class Campaign:
             prepared = prepare_measured(choice, measured, settings.columns.id, settings.columns.drop_invalid)
             started = time.monotonic()
             surrogate, notes = self._fit(measured, settings, number)
+            notes += few_values(table)
             far = far_out(surrogate, table)
             notes += [f"{far}: {LOOK}"] if far else []
             seconds = round(time.monotonic() - started, 3)

@@ -87,11 +87,11 @@ def read_measured(source: str, columns: Columns, choice: Choice) -> Table:
 
 def _remark(surrogate: Surrogate, table: Table) -> None:
     """Say what a user should know of the fit."""
-    from ..surrogates.outliers import far_out
+    from ..surrogates.outliers import far_out, few_values
 
     if surrogate.report.warning:
         print(f"beebo-scale: {surrogate.report.warning}", file=sys.stderr)
-    for note in surrogate.notes:
+    for note in (*few_values(table), *surrogate.notes):
         print(f"note: {note}")
     far = far_out(surrogate, table)
     if far:

@@ -239,7 +239,9 @@ class Encoder:
 
     def reaching(self, ranges: Mapping[str, tuple[float, float]], source: str) -> Encoder:
         """This encoder with columns that never varied scaled by the range of the candidates (name -> low, high)."""
-        wide = {name: column.reaching(*ranges[name], source) for name, column in self.constant.items() if name in ranges}
+        wide = {
+            name: column.reaching(*ranges[name], source) for name, column in self.constant.items() if name in ranges
+        }
         return Encoder(tuple(wide.get(column.name, column) for column in self.columns))
 
     @property
