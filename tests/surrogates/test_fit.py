@@ -8,7 +8,9 @@ import torch
 
 import beebo_scale as bs
 from beebo_scale.errors import InputError
+from beebo_scale.surrogates.data.observe import observe
 from beebo_scale.surrogates.fit import choose_kind
+from beebo_scale.surrogates.outliers import far_out, few_values
 from beebo_scale.surrogates.surrogate import RECIPES
 
 KINDS = {"x": "continuous", "label": "categorical", "variant": "protein", "primer": "dna"}
@@ -375,3 +377,32 @@ def test_few_rows_are_passed_over_more_often(monkeypatch):
     assert few.report.iterations == 46  # 23 epochs of two full minibatches
     given = bs.fit(table, "svgp", iterations=5, approximation=bs.Approximation(inducing_points=5, epochs=3))
     assert given.report.iterations == 6
+
+
+# --- few different values --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("likelihood", ["gaussian", "student-t"])
+@pytest.mark.parametrize("values", [(0.0, 1.0), (0.0, 0.01, 1.0), (0.0, 1.0, 100.0)])
+def test_few_different_values_are_noted_and_none_lies_far_out(values, likelihood):
+    frame, effects, _ = screen(60)
+    share = np.linspace(0.5, 0.95, len(values) - 1)  # more than half are equal, few are the largest
+    y = np.array(values)[np.searchsorted(np.quantile(effects["x"], share), effects["x"])]
+    few = table(frame, y, {"x": "continuous"})
+    surrogate = bs.fit(few, likelihood=likelihood, iterations=20)
+    z = surrogate.scale.standardise(torch.tensor(y))
+    assert z.abs().max() < 60**0.5
+    mean, std = surrogate.predict(bs.read_library(frame, {"x": "continuous"}))
+    assert (np.abs(y - mean) / std).max() < 5
+    (note,) = few_values(few)
+    assert f"{len(values)} different values" in note
+    assert not far_out(surrogate, few)
+
+
+def test_an_assay_with_three_results_is_not_scaled_by_medians():
+    frame = pd.DataFrame({"x": np.linspace(0, 1, 12), "a": np.sin(np.linspace(0, 4, 12)), "b": np.nan})
+    frame.loc[[0, 5, 11], "b"] = [1.0, 1.01, 2.0]
+    two = bs.read_table(frame, {"a": 1.0, "b": 1.0}, features={"x": "continuous"})
+    *_, data = observe(two, "auto", robust=True)
+    assert data.y[data.X[:, 1] == 1].abs().max() < 1.2
+    assert [note.split()[0] for note in few_values(two)] == ["'b'"]
