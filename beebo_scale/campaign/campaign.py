@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..errors import InputError
-from ..proposal import choose, prepare_measured
+from ..proposal import choose, encode_measured, prepare_measured
 from ..proposal.provenance import input_hashes
 from ..screening import Batch, EncodedTable, Encoder, Layout, Table, write_plates
 from ..screening.batch import write_text
@@ -22,7 +22,7 @@ from ..screening.files.opening import Source, open_source
 from ..screening.invalid import listed
 from ..screening.table import read_columns
 from ..surrogates import Surrogate, fit, load_surrogate
-from ..surrogates.outliers import far_out
+from ..surrogates.outliers import far_out, few_values
 from .entry import enter, give_up
 from .folder import Folder
 from .results import ResultFile
@@ -95,7 +95,8 @@ class Campaign:
         table = read_columns(file, given if aside else replace(given, id=None))
         settings = replace(settings, columns=replace(given, features=dict(table.kinds)))
         first = settings.of_round(1)
-        prepare_measured(first.choice, EncodedTable.of(table), given.id, given.drop_invalid)
+        encoded = encode_measured(table, first.choice, given.drop_invalid)
+        prepare_measured(first.choice, encoded, given.id, given.drop_invalid)
         frame = _initial(file, table, settings)
         with _new(folder) as new:
             new.make()
@@ -157,14 +158,15 @@ class Campaign:
             settings = state.settings.from_folder(self.folder.path).of_round(number, q)
             self.folder.make()
             table = self.table()
-            measured = EncodedTable.of(table)
             failed = _some(state.features(state.failed))
             choice = settings.choice.but(
                 pending=_some(state.features(state.pending)), exclude=(failed, settings.choice.exclude)
             )
+            measured = encode_measured(table, choice, settings.columns.drop_invalid)
             prepared = prepare_measured(choice, measured, settings.columns.id, settings.columns.drop_invalid)
             started = time.monotonic()
             surrogate, notes = self._fit(measured, settings, number)
+            notes += few_values(table)
             far = far_out(surrogate, table)
             notes = [*prepared.notes, *notes, *([f"{far}: {LOOK}"] if far else [])]
             seconds = round(time.monotonic() - started, 3)
@@ -201,7 +203,7 @@ class Campaign:
         surrogate = fit(measured, fitting=settings.fitting, warm_start=warm)
         if surrogate.report.warning:
             notes.append(surrogate.report.warning)
-        return surrogate, notes
+        return surrogate, [*notes, *surrogate.notes]
 
     def record(self, results: Listing, extra: bool = False, replicate: bool = False) -> EntryCounts:
         """Enter results, all or none of them; see `record.enter`.

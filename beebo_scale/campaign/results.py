@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ..errors import InputError
-from ..screening.columns import check_ids, check_numbers, check_scalars, missing_text
+from ..screening.columns import check_ids, check_numbers, check_scalars, check_size, missing_text
 from ..screening.files.numerals import numbers
 from ..screening.files.opening import Source, listing, open_source
 from ..screening.places import Place
@@ -139,6 +139,7 @@ def _values(cells: pd.Series, place: Place) -> np.ndarray:
     values = check_numbers(cells, place, "give a number, or empty the cell if the experiment failed")
     if np.isinf(values).any():
         raise place.error("is infinite", np.isinf(values), "correct the cell, or empty it if the experiment failed")
+    check_size(values, place)
     return values
 
 

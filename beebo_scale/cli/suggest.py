@@ -45,11 +45,10 @@ def run(options: Namespace) -> Batch:
     left_out = f", {table.dropped} without {table.target} left out" if table.dropped else ""
     print(f"{table.source}: {len(table)} measured rows{left_out}\n{table.describe()}", flush=True)
 
-    from ..proposal import choose, prepare_measured  # torch from here on
-    from ..screening import EncodedTable
+    from ..proposal import choose, encode_measured, prepare_measured  # torch from here on
     from ..surrogates import fit, load_surrogate
 
-    measured = EncodedTable.of(table)
+    measured = encode_measured(table, choice, columns.drop_invalid)
     prepared = prepare_measured(choice, measured, columns.id, columns.drop_invalid)
     for note in prepared.notes:
         print(f"note: {note}")
@@ -81,10 +80,12 @@ def read_measured(source: str, columns: Columns, choice: Choice) -> Table:
 
 def _remark(surrogate: Surrogate, table: Table) -> None:
     """Say what a user should know of the fit."""
-    from ..surrogates.outliers import far_out
+    from ..surrogates.outliers import far_out, few_values
 
     if surrogate.report.warning:
         print(f"beebo-scale: {surrogate.report.warning}", file=sys.stderr)
+    for note in (*few_values(table), *surrogate.notes):
+        print(f"note: {note}")
     far = far_out(surrogate, table)
     if far:
         ways = ", or take --robust or --transform rank" if table.noise_variance is None else ""

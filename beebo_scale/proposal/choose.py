@@ -121,12 +121,11 @@ def _described(energy: Energy) -> dict[str, Any]:
 
 def _completed(found: _Found, surrogate: Surrogate) -> pd.DataFrame:
     """The batch's rows with rank, prediction and gain."""
-    mean, std = surrogate.predict_encoded(found.X)
     frame = found.frame
     frame.insert(0, "rank", np.arange(1, len(frame) + 1))
-    frame["mean"], frame["std"], frame["gain"] = mean.numpy(), std.numpy(), found.gain.numpy()
-    for name, (mean, std) in surrogate.predict_targets(found.X).items():
-        frame[f"mean of {name}"], frame[f"std of {name}"] = mean.numpy(), std.numpy()
+    frame = frame.assign(**surrogate.predict_encoded(found.X).columns(), gain=found.gain.numpy())
+    for name, prediction in surrogate.predict_targets(found.X).items():
+        frame = frame.assign(**{f"{what} of {name}": values for what, values in prediction.columns().items()})
     return frame
 
 

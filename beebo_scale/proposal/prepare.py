@@ -6,6 +6,7 @@ it is used by `choose`, so that nothing is read, resolved or encoded twice.
 
 from __future__ import annotations
 
+import math
 import os
 from dataclasses import dataclass
 from functools import cached_property
@@ -18,14 +19,16 @@ from ..errors import InputError
 from ..screening import EncodedTable, Encoder, Table
 from ..screening.library import Library, open_library
 from ..screening.packing import Packing
+from ..screening.same import spelled_alike
 from ..specs import Choice
-from .box.units import BoxUnits, units_of
+from ..surrogates.data.target import Prediction
+from .box.units import BoxUnits, ranges_of, units_of
 from .library.encoded import EncodedLibrary
 from .library.exclusion import Rules
 from .library.named_rows import NamedRows, encoded_rows, excluded_ids, read_named
 from .provenance import input_hashes
 
-BATCH_COLUMNS = ("rank", "mean", "std", "gain")  # columns of a batch beside the id and the features
+BATCH_COLUMNS = ("rank", *Prediction.names(), "gain")  # columns of a batch beside the id and the features
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,6 +103,36 @@ def prepare(
     check_names(encoder, library.id, *library.labels)
     rules, notes = _rules(choice, encoder, measured, pending, excluded, library)
     return Prepared(choice, encoder, rules, EncodedLibrary(library, encoder, rules, choice.limits), notes=notes)
+
+
+def encode_measured(table: Table, choice: Choice, drop_invalid: bool = False) -> EncodedTable:
+    """A measured table encoded; columns of numbers that never varied are scaled by the box or library of a choice.
+
+    Args:
+        table: n rows.
+        choice: what is asked for; a library is read for the sake of such columns alone.
+        drop_invalid: leave out rows of the library that cannot be read.
+
+    Raises:
+        InputError: a library or a box that cannot be used.
+    """
+    measured = EncodedTable.of(table)
+    choice.check_source()
+    encoder = measured.encoder
+    if not encoder.constant:
+        return measured
+    if choice.bounds is not None:
+        encoder = encoder.reaching(ranges_of(encoder, choice.bounds), "the box")
+    else:
+        kinds = dict.fromkeys(encoder.constant, "continuous")
+        library = open_library(choice.library, kinds, lengths={} if drop_invalid else None)
+        ranges: dict[str, tuple[float, float]] = {}
+        for _, chunk in library.chunks():
+            for name in kinds:
+                values, (low, high) = chunk.frame[name], ranges.get(name, (math.inf, -math.inf))
+                ranges[name] = min(low, float(values.min())), max(high, float(values.max()))
+        encoder = encoder.reaching(ranges, "the library")
+    return EncodedTable(table, encoder, spelled_alike(encoder.encode(table), encoder))
 
 
 def prepare_measured(choice: Choice, measured: EncodedTable, id: str | None, drop_invalid: bool = False) -> Prepared:

@@ -27,7 +27,7 @@ class Batch:
     """The proposed experiments.
 
     Attributes:
-        frame: columns rank, <id>, <features>, mean, std, gain; best first.
+        frame: columns rank, <id>, <features>, mean, std, noiseless_mean, noiseless_std, gain; best first.
         run: what the run file holds (plain JSON types): configuration, seed, timings and the like.
         invalid: rows of the input files that were left out (with drop_invalid).
     """

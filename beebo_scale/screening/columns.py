@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 ALPHABETS = {"protein": "ACDEFGHIKLMNPQRSTVWY", "dna": "ACGT"}
 COLUMN_KINDS = ("continuous", "categorical", *ALPHABETS, "smiles")
+LARGEST, LEAST = 1e150, 1e-150  # sizes of numbers whose squares are numbers, with room for sums
 
 
 def check_scalars(values: pd.Series, place: Place) -> None:
@@ -71,6 +72,18 @@ def check_numbers(values: pd.Series, place: Place, advice: str) -> np.ndarray:
     return parsed
 
 
+def check_size(values: np.ndarray, place: Place) -> None:
+    """Refuse numbers (n float64) beyond LARGEST.
+
+    Raises:
+        CellError: there is one.
+    """
+    bad = np.abs(values) > LARGEST
+    if bad.any():
+        what = f"is {values[np.argmax(bad)]:g}, too large to compute with,"
+        raise place.error(what, bad, "correct the cell, or give the column in a larger unit")
+
+
 def convert(values: pd.Series, kind: str, place: Place, length: int | None = None) -> pd.Series:
     """Check a feature column and bring it to the form of its kind.
 
@@ -94,6 +107,7 @@ def convert(values: pd.Series, kind: str, place: Place, length: int | None = Non
             raise place.error("is empty", np.isnan(parsed), "fill the cell or leave the row out (--drop-invalid)")
         if np.isinf(parsed).any():
             raise place.error("is infinite", np.isinf(parsed), "correct the cell or leave the row out (--drop-invalid)")
+        check_size(parsed, place)
         long = too_long(values, parsed)
         if long.any():
             problem = "holds whole numbers beyond 2^53, which are told apart as text only,"

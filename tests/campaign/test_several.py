@@ -15,6 +15,7 @@ from beebo_scale.campaign import Campaign
 from beebo_scale.campaign.entry import enter, give_up
 from beebo_scale.campaign.results import ResultFile
 from beebo_scale.surrogates.data.observe import target_scale
+from beebo_scale.surrogates.data.target import Prediction
 from tests.campaign.helpers import files, frame_of, proposed, settings, snapshot, truth, unmeasured
 
 WEIGHTS = {"a": 0.7, "b": -0.3}
@@ -137,7 +138,7 @@ def test_a_round_learns_from_half_measured_rows(tmp_path):
     campaign = create(tmp_path, batch="plate", temperatures=(0.5,))
     first = campaign.suggest()
     frame = first.batch.frame
-    assert list(frame)[-4:] == ["mean of a", "std of a", "mean of b", "std of b"]
+    assert list(frame)[-8:] == [f"{what} of {name}" for name in "ab" for what in Prediction.names()]
     y = truth(frame["variant"])
     campaign.record(frame[["name"]].iloc[:3].assign(a=y[:3], plate="p1"))
     campaign.record(frame[["variant"]].iloc[1:2].assign(b=5 - y[1], plate="p2"))
