@@ -144,8 +144,8 @@ class EncodedLibrary:
     def _encoded(self, number: int, table: Table) -> EncodedChunk:
         places = table.before + np.arange(1, len(table) + 1)
         rows = torch.from_numpy(pack(self.encoder, table, places))
-        eligible, counts = self.rules.judge(table, self.packing.unpack(rows))
         groups = group_codes(table, self.limits)
+        eligible, counts = self.rules.judge(table, self.packing.unpack(rows), groups)
         chunk = EncodedChunk(self.library.first_row(number), rows, self.packing, eligible, groups, counts)
         if self._size + chunk.size <= KEPT_BYTES:
             self._kept[number] = chunk

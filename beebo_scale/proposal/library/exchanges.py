@@ -27,7 +27,7 @@ from ...acquisition import BatchedEnergyEntropy
 from ...progress import track
 from .certified import CertifiedBatch
 from .encoded import EncodedLibrary
-from .exclusion import repeats
+from .exclusion import originals, repeats
 from .lazy_greedy import greedy
 from .limits import exchangeable
 
@@ -212,13 +212,18 @@ def improve_batch(
     rows, q = torch.cat([start.rows, start.runners_up]), len(start.rows)
     X, groups = library.rows(rows)
     if not library.rules.allow_repeats:  # the batch comes first and holds no repeats
-        once = torch.from_numpy(~repeats(X.numpy()))
+        once = torch.from_numpy(~repeats(X.numpy(), groups.numpy()))
         rows, X, groups = rows[once], X[once], groups[once]
+        original = torch.from_numpy(originals(X.numpy()))
+    else:
+        original = torch.arange(len(rows))
 
     def allowed(batch: Tensor, others: Tensor) -> Tensor:
         batch, others = batch.cpu(), others.cpu()
         parts = X[batch], groups[batch], X[others], groups[others]
-        return exchangeable(library.limits, library.encoder, *parts).to(acqf.posterior.device)
+        copies = original[batch].unsqueeze(-1) == original[others]  # q x c
+        free = copies.sum(0) - copies.long() == 0  # no copy of it stays in the batch
+        return (free & exchangeable(library.limits, library.encoder, *parts)).to(acqf.posterior.device)
 
     swapped = improve(acqf, X, torch.arange(q), allowed if library.limits else None, most)
     batch = swapped.places.cpu()

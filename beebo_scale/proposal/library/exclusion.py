@@ -41,12 +41,16 @@ class Rules:
         """All rows that must not come (again), n x d, one of the sets at least not None."""
         return torch.cat([X for X in (self.measured, self.pending, self.excluded) if X is not None])
 
-    def judge(self, table: Table, X: Tensor) -> tuple[Tensor, dict[str, int]]:
+    def judge(self, table: Table, X: Tensor, groups: Tensor) -> tuple[Tensor, dict[str, int]]:
         """Which rows may be proposed, p booleans, and how many are of each kind that may not.
+
+        A row that repeats an earlier one may still be the only one with room under the limits: it is barred only where
+        their groups are the same, too.
 
         Args:
             table: p rows.
             X: the same encoded, p x d.
+            groups: codes of their groups, p x g.
         """
         found = {name: rows.holds(X.numpy()) for name, rows in self._sets.items()}
         if self.excluded_ids and table.id is not None:
@@ -59,7 +63,7 @@ class Rules:
             if not (name == "measured_already" and self.allow_repeats):
                 barred |= rows
         found["repeated"] = np.zeros(len(X), dtype=bool)
-        found["repeated"][~known] = repeats(X.numpy()[~known])
+        found["repeated"][~known] = repeats(X.numpy()[~known], groups.numpy()[~known])
         if not self.allow_repeats:
             barred |= found["repeated"]
         return torch.from_numpy(~barred), {name: int(rows.sum()) for name, rows in found.items()}
@@ -87,17 +91,23 @@ class RowSet:
         return found
 
 
-def repeats(X: np.ndarray, seed: int = 0) -> np.ndarray:
-    """Which rows of X (p x d) repeat an earlier one: p booleans."""
+def repeats(X: np.ndarray, groups: np.ndarray | None = None) -> np.ndarray:
+    """Which rows of X (p x d) repeat an earlier one, and its groups (p x g whole numbers) if given: p booleans."""
+    if groups is not None and groups.size:
+        labels = [np.unique(codes, return_inverse=True)[1] for codes in groups.T]
+        X = np.column_stack([X, *labels])
+    return originals(X) < np.arange(len(X))
+
+
+def originals(X: np.ndarray, seed: int = 0) -> np.ndarray:
+    """The first row that is equal to each row of X (p x d), itself where none was earlier: p row numbers."""
     _, first, inverse = np.unique(row_hashes(X, seed), return_index=True, return_inverse=True)
     leader = first[inverse]  # the first row with the same hash
-    later = leader < np.arange(len(X))
-    repeated = later.copy()
-    repeated[later] = (X[later] == X[leader[later]]).all(-1)
-    chance = later & ~repeated
-    if chance.any():
-        repeated[chance] = repeats(X[chance], seed + 1)
-    return repeated
+    later = np.flatnonzero(leader < np.arange(len(X)))
+    chance = later[(X[later] != X[leader[later]]).any(-1)]
+    if len(chance):
+        leader[chance] = chance[originals(X[chance], seed + 1)]
+    return leader
 
 
 def row_hashes(X: np.ndarray, seed: int = 0) -> np.ndarray:
