@@ -1,0 +1,204 @@
+"""Bound and copies against every batch of small libraries: means of all signs, ties, copies, limits, pending rows."""
+
+import itertools
+import math
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+
+from beebo_scale.acquisition import BatchedEnergyEntropy
+from beebo_scale.energy import SoftmaxEnergy, TargetEnergy, valued
+from beebo_scale.errors import InputError
+from beebo_scale.posterior import Posterior
+from beebo_scale.proposal.library import certified, shortlist, upper_bound
+from beebo_scale.proposal.library import lazy_greedy as pool
+from beebo_scale.proposal.library.certified import choose_certified
+from beebo_scale.proposal.library.encoded import EncodedLibrary
+from beebo_scale.proposal.library.exchanges import improve_batch
+from beebo_scale.proposal.library.exclusion import Rules
+from beebo_scale.screening import ContinuousColumn, Encoder
+from beebo_scale.screening.library import open_library
+from beebo_scale.specs import Choice, Limits
+from tests.helpers import exact_toy, uniform
+from tests.proposal.library.test_certified import encoded, library_of
+
+ENCODER = Encoder((ContinuousColumn("x", 0.0, 1.0),))
+
+
+@dataclass(frozen=True)
+class TableNoise:
+    """sigma^2 of input 0, 1, ..., n."""
+
+    variance: torch.Tensor
+
+    def __call__(self, X):
+        return self.variance[X[..., 0].long()]
+
+    def to(self, *args, **kwargs):
+        return self
+
+
+@dataclass(frozen=True)
+class Table(Posterior):
+    """Any moments: the inputs are the numbers 0, 1, ... of rows of a mean (n) and of a root of the covariance."""
+
+    values: torch.Tensor  # n
+    root: torch.Tensor  # n x r
+    noise: Any
+    amplitude: float = 1.0
+
+    @property
+    def points(self):
+        return self.root.new_zeros(0, 1)
+
+    @property
+    def rank(self):
+        return self.root.shape[-1]
+
+    def mean_variance_and_features(self, X):
+        F = self.root[X[..., 0].long()]
+        return self.values[X[..., 0].long()], F.square().sum(-1), F
+
+    def cross_covar(self, X1, F1, X2, F2):
+        return F1 @ F2.mT
+
+    def augment(self, X, noise=None, Y=None):
+        F = self.features(X)
+        left = torch.eye(self.rank, dtype=F.dtype) - F.mT @ torch.linalg.solve(F @ F.mT + self.noise(X).diag(), F)
+        return replace(self, root=self.root @ torch.linalg.cholesky(left))
+
+    def to(self, *args, **kwargs):
+        return self
+
+
+@dataclass(frozen=True)
+class Case:
+    """A library whose rows have an input each (one may come several times), and what is asked of it."""
+
+    posterior: Table
+    inputs: np.ndarray
+    groups: pd.DataFrame
+    choice: Choice
+    limits: Limits
+    rules: Rules
+
+    @property
+    def library(self):
+        frame = pd.DataFrame({"id": [f"r{i}" for i in range(len(self.inputs))], "x": self.inputs.astype(float)})
+        frame = pd.concat([frame, self.groups], axis=1)
+        opened = open_library(frame, {"x": "continuous"}, "id", list(self.limits.at_most), chunk_rows=3)
+        return EncodedLibrary(opened, ENCODER, self.rules, self.limits)
+
+    def fits(self, batch):
+        x = [int(self.inputs[i]) for i in batch]
+        if not self.pending.isdisjoint(x) or (not self.rules.allow_repeats and len(set(x)) < len(x)):
+            return False
+        labels = [[self.codes[c][i] for i in batch] for c in self.limits.at_most]
+        full = any(max(map(of.count, of)) > k for of, k in zip(labels, self.limits.at_most.values(), strict=True))
+        least = self.limits.min_distance
+        return not full and (least is None or all(abs(a - b) >= least for a, b in itertools.combinations(x, 2)))
+
+    def value(self, batch):
+        """a(X) given what is pending, by whole matrices: I(X | P) = I(X and P) - I(P)."""
+        x = list(self.inputs[list(batch)])
+        running = [] if self.rules.pending is None else self.rules.pending[:, 0].long().tolist()
+        information = self.information(x + running) - (self.information(running) if running else 0.0)
+        return float(self.choice.sign * self.mean[x].sum() + self.choice.temperature * information)
+
+    def information(self, x):
+        return 0.5 * (np.linalg.slogdet(self.covar[np.ix_(x, x)] + np.diag(self.noise[x]))[1] - np.log(self.noise[x]).sum())
+
+    @cached_property
+    def pending(self):
+        return set() if self.rules.pending is None else set(self.rules.pending[:, 0].long().tolist())
+
+    @cached_property
+    def codes(self):
+        return {name: self.groups[name].tolist() for name in self.groups}
+
+    @cached_property
+    def mean(self):
+        return self.posterior.values.numpy()
+
+    @cached_property
+    def noise(self):
+        return self.posterior.noise.variance.numpy()
+
+    @cached_property
+    def covar(self):
+        return (self.posterior.root @ self.posterior.root.mT).numpy()
+
+    def greedy(self):
+        batch = []
+        for _ in range(self.choice.q):
+            others = [i for i in range(len(self.inputs)) if i not in batch and self.fits([*batch, i])]
+            values = [self.value([*batch, i]) for i in others]
+            batch.append(next(i for i, v in zip(others, values, strict=True) if v >= max(values) - 1e-10))
+        return batch
+
+    def best(self):
+        return max(
+            self.value(b) for b in itertools.combinations(range(len(self.inputs)), self.choice.q) if self.fits(b)
+        )
+
+
+LIMITS = [{}, {"a": 1}, {"a": 2}, {"a": 2, "b": 2}]
+
+
+def case_of(seed):
+    draw = np.random.default_rng(seed)
+    n, rows, q = int(draw.integers(5, 9)), int(draw.integers(7, 11)), int(draw.integers(1, 5))
+    values = draw.choice([-1.0, 0.0, 0.5, 1.0], n) if seed % 4 == 0 else draw.normal(draw.choice([-3, 0, 3]), 1, n)
+    root = draw.choice([0.0, 1.0], (n, 2)) if seed % 3 == 0 else draw.normal(size=(n, n))  # the first makes ties
+    noise = torch.from_numpy(draw.choice([0.1, 1.0], n) if seed % 5 == 0 else np.full(n, 0.3))
+    posterior = Table(torch.from_numpy(values), torch.from_numpy(root), TableNoise(noise))
+    groups = pd.DataFrame({"a": draw.integers(0, 4, rows).astype(str), "b": draw.integers(0, 3, rows).astype(str)})
+    pending = torch.from_numpy(draw.integers(0, n, (2, 1)).astype(float)) if seed % 2 else None
+    limits = Limits(LIMITS[int(draw.integers(4))], 1.5 if seed % 7 == 0 else None)
+    choice = Choice(q=q, temperature=float(draw.choice([0.0, 0.3, 1.0, 5.0])), minimize=bool(draw.integers(2)))
+    rules = Rules(pending=pending, allow_repeats=seed % 6 == 0)
+    return Case(posterior, draw.integers(0, n, rows), groups, choice, limits, rules)
+
+
+@pytest.fixture(params=["kept", "short", "stale"])
+def memory(request, monkeypatch):
+    """How much is kept: all, a shortlist of q rows, or one that neither grows nor is brought up to date."""
+    if request.param != "kept":
+        monkeypatch.setattr(pool, "SHORTLIST", 1)
+        monkeypatch.setattr(certified, "RESERVE", 2)
+        monkeypatch.setattr(certified, "LONG", 0)
+    if request.param == "stale":
+        monkeypatch.setattr(upper_bound, "WORK", 0)
+        monkeypatch.setattr(shortlist, "LARGEST", 0)
+    return request.param
+
+
+@pytest.mark.slow
+def test_no_batch_is_above_the_bound(memory):
+    checked, met, ratios = 0, 0, []
+    for seed in range(400):
+        case = case_of(seed)
+        try:
+            found = choose_certified(case.posterior, case.library, case.choice)
+        except InputError:
+            continue  # no batch, or greedy choice ran out of rows with room
+        batch, record = found.rows.tolist(), found.certificate
+        assert case.fits(batch), seed
+        value, best = case.value(batch), case.best()
+        assert record["value"] == pytest.approx(value, rel=1e-9, abs=1e-9), seed
+        assert record["value"] <= record["upper_bound"], seed
+        assert best <= record["upper_bound"] + 1e-9, seed
+        if record["certified"]:
+            assert value == pytest.approx(case.value(case.greedy()), rel=1e-9, abs=1e-9), seed
+        if case.choice.temperature == 0.0 and not case.limits and not case.rules.allow_repeats and memory == "kept":
+            assert record["upper_bound"] == pytest.approx(best, rel=1e-9, abs=1e-9), seed
+        checked += 1
+        met += record["upper_bound"] <= best + 1e-9
+        ratios.append((record["upper_bound"] - best) / (1 + abs(best)))
+    assert checked >= 200
+    print(memory, checked, met, np.quantile(ratios, [0.5, 0.9, 1.0]))
