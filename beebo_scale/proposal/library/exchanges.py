@@ -1,7 +1,7 @@
 r"""Any energy from a library: the certified batch of the mean energy, improved by exchanges.
 
-Energies beside the mean have no gain that only shrinks, so nothing certifies their joint value a(X). What is certain:
-the batch starts as the greedy one of the mean energy, and no exchange ever lowers a(X).
+Energies beside the mean have no gain that only shrinks, so nothing certifies or bounds their joint value a(X). What is
+certain: the batch starts as the greedy one of the mean energy, and no exchange ever lowers a(X).
 
 Which of all exchanges are worth a try is estimated at once: replacing x_i by x changes the information by
 
@@ -189,7 +189,7 @@ class ExchangedBatch:
         rows: q row numbers of the library, best first by the mean energy.
         gain: what each adds to a(X) of those before it; the sum is a(X).
         X: the rows encoded, q x d.
-        record: values before and after, swaps, settled, pool, guarantee.
+        record: values before and after, swaps, settled, pool, upper_bound (None: not known), guarantee.
     """
 
     rows: Tensor
@@ -235,8 +235,10 @@ def improve_batch(
         "swaps": swapped.swaps,
         "settled": swapped.settled,
         "pool": len(rows),
-        "guarantee": "the joint value is not certified; the batch of the mean energy that the swaps started from is, "
-        "and no swap lowered the joint value",
+        "upper_bound": None,
+        "guarantee": "no upper bound of the joint value is known, as this energy is no sum over rows; the certificate, "
+        "with value and upper_bound, is of the mean energy's batch that the swaps started from, and no swap lowered "
+        "the joint value",
     }
     return ExchangedBatch(rows[batch], nested_gains(acqf, X[batch]), X[batch], record)
 

@@ -29,7 +29,7 @@ from .best_rows import place_in_group
 from .exclusion import repeats
 from .lazy_greedy import SCORED_AT_ONCE, LazyGreedy
 
-PREFIXES = 16  # prefixes S_i that are tried besides the empty one
+PREFIXES = 32  # prefixes S_i that are tried besides the empty one
 WORK = 1 << 37  # multiplications spent on bringing bounds up to date, the largest first
 
 
@@ -71,10 +71,8 @@ def upper_bound(
         information = _information(state)[prefixes].cpu()  # p
     once = original == torch.arange(len(original))
     different = torch.from_numpy(~repeats(original.double().unsqueeze(-1).numpy(), groups.numpy()))
-    codes, known = (
-        torch.cat([groups[different], others.groups]),
-        torch.cat([torch.ones_like(groups[different], dtype=torch.bool), others.known]),
-    )
+    codes = torch.cat([groups[different], others.groups])
+    known = torch.cat([torch.ones_like(groups[different], dtype=torch.bool), others.known])
     totals = []
     for bound, gained in zip(rows.unbind(-1), information.tolist(), strict=True):
         sums = [torch.cat([bound[once], others.bound]).topk(q).values.sum()]
@@ -132,6 +130,8 @@ def _refresh(state: LazyGreedy, ceiling: Tensor) -> None:
     places = places[ceiling[cache.rows[places]].argsort(descending=True, stable=True)]
     work = ((q - cache.age[places]) * (q + state.posterior.rank)).cumsum(0)
     places = places[work <= WORK]
+    if not len(places):
+        return
     for part in places[cache.age[places].argsort(stable=True)].split(SCORED_AT_ONCE):
         state.bring(part, int(cache.age[part].min()))
 

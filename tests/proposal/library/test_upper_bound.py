@@ -1,7 +1,6 @@
 """Bound and copies against every batch of small libraries: means of all signs, ties, copies, limits, pending rows."""
 
 import itertools
-import math
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -111,7 +110,9 @@ class Case:
         return float(self.choice.sign * self.mean[x].sum() + self.choice.temperature * information)
 
     def information(self, x):
-        return 0.5 * (np.linalg.slogdet(self.covar[np.ix_(x, x)] + np.diag(self.noise[x]))[1] - np.log(self.noise[x]).sum())
+        return 0.5 * (
+            np.linalg.slogdet(self.covar[np.ix_(x, x)] + np.diag(self.noise[x]))[1] - np.log(self.noise[x]).sum()
+        )
 
     @cached_property
     def pending(self):
@@ -166,8 +167,8 @@ def case_of(seed):
 
 
 @pytest.fixture(params=["kept", "short", "stale"])
-def memory(request, monkeypatch):
-    """How much is kept: all, a shortlist of q rows, or one that neither grows nor is brought up to date."""
+def seeds(request, monkeypatch):
+    """Libraries by how much of them is kept: all, a shortlist of q rows, one that is neither grown nor kept fresh."""
     if request.param != "kept":
         monkeypatch.setattr(pool, "SHORTLIST", 1)
         monkeypatch.setattr(certified, "RESERVE", 2)
@@ -175,30 +176,105 @@ def memory(request, monkeypatch):
     if request.param == "stale":
         monkeypatch.setattr(upper_bound, "WORK", 0)
         monkeypatch.setattr(shortlist, "LARGEST", 0)
-    return request.param
+    return {"kept": range(120), "short": range(120, 240), "stale": range(240, 360)}[request.param]
 
 
 @pytest.mark.slow
-def test_no_batch_is_above_the_bound(memory):
-    checked, met, ratios = 0, 0, []
-    for seed in range(400):
-        case = case_of(seed)
+def test_no_batch_is_above_the_bound(seeds):
+    checked = tight = 0
+    for case in map(case_of, seeds):
         try:
             found = choose_certified(case.posterior, case.library, case.choice)
         except InputError:
-            continue  # no batch, or greedy choice ran out of rows with room
+            continue  # greedy choice ran out of rows with room
         batch, record = found.rows.tolist(), found.certificate
-        assert case.fits(batch), seed
+        assert case.fits(batch)
         value, best = case.value(batch), case.best()
-        assert record["value"] == pytest.approx(value, rel=1e-9, abs=1e-9), seed
-        assert record["value"] <= record["upper_bound"], seed
-        assert best <= record["upper_bound"] + 1e-9, seed
+        assert record["value"] == pytest.approx(value, rel=1e-9, abs=1e-9)
+        assert max(record["value"], best - 1e-9) <= record["upper_bound"]
         if record["certified"]:
-            assert value == pytest.approx(case.value(case.greedy()), rel=1e-9, abs=1e-9), seed
-        if case.choice.temperature == 0.0 and not case.limits and not case.rules.allow_repeats and memory == "kept":
-            assert record["upper_bound"] == pytest.approx(best, rel=1e-9, abs=1e-9), seed
+            assert value == pytest.approx(case.value(case.greedy()), rel=1e-9, abs=1e-9)
+        plain = not case.limits and not case.rules.allow_repeats and seeds[0] == 0
+        if case.choice.temperature == 0.0 and plain:
+            assert record["upper_bound"] == pytest.approx(best, rel=1e-9, abs=1e-9)
         checked += 1
-        met += record["upper_bound"] <= best + 1e-9
-        ratios.append((record["upper_bound"] - best) / (1 + abs(best)))
-    assert checked >= 200
-    print(memory, checked, met, np.quantile(ratios, [0.5, 0.9, 1.0]))
+        tight += record["upper_bound"] <= best + 0.1 * (1 + abs(best))
+    assert checked >= 60  # more than 200 in all three
+    assert tight > 0.8 * checked
+
+
+def test_three_rows_where_the_batch_has_half_the_best_value():
+    covar = [[7.9266, -5.1186, 1.1882], [-5.1186, 5.7842, -6.3244], [1.1882, -6.3244, 12.6361]]
+    eigenvalues, Q = torch.linalg.eigh(torch.tensor(covar, dtype=torch.float64))
+    root = Q * eigenvalues.clamp_min(0.0).sqrt()
+    mean = torch.tensor([-0.8095, -0.6707, -1.0213], dtype=torch.float64)
+    posterior = Table(mean, root, TableNoise(torch.ones(3, dtype=torch.float64)))
+    choice = Choice(q=2, temperature=1.0)
+    case = Case(posterior, np.arange(3), pd.DataFrame(index=range(3)), choice, Limits(), Rules())
+    record = choose_certified(posterior, case.library, choice).certificate
+    assert record["value"] == pytest.approx(0.288, abs=1e-3)
+    assert case.best() == pytest.approx(0.564, abs=1e-3)
+    assert case.best() <= record["upper_bound"] <= 0.7
+    assert "%" not in record["guarantee"]
+    assert "upper_bound" in record["guarantee"]
+
+
+# --- copies ----------------------------------------------------------------------------------------------
+
+
+def groups_case(mean, inputs, groups, limits, q, rules=None):
+    mean = torch.tensor(mean, dtype=torch.float64)
+    posterior = Table(mean, torch.eye(len(mean), dtype=torch.float64), TableNoise(torch.ones_like(mean)))
+    choice = Choice(q=q, temperature=0.0)
+    return Case(posterior, np.array(inputs), pd.DataFrame({"a": groups}), choice, limits, rules or Rules())
+
+
+def test_a_limit_does_not_lose_the_only_copy():
+    case = groups_case([0.95, 0.90, 0.10], [0, 1, 1, 2], ["A", "A", "B", "B"], Limits({"a": 1}), 2)
+    found = choose_certified(case.posterior, case.library, case.choice)
+    assert found.rows.tolist() == [0, 2]
+    assert found.gain.tolist() == [0.95, 0.90]
+    assert found.certificate["certified"]
+    assert found.certificate["upper_bound"] == pytest.approx(1.85)
+
+
+def test_a_copy_is_shut_out_once_the_other_is_chosen():
+    case = groups_case([0.9, 0.5, 0.1], [0, 0, 0, 1, 2], ["A", "B", "B", "A", "C"], Limits({"a": 1}), 2)
+    found = choose_certified(case.posterior, case.library, case.choice)
+    assert found.rows.tolist() == [0, 4]
+    assert found.counts["repeated"] == 1  # the same input in the same group
+    again = replace(case, rules=Rules(allow_repeats=True))
+    assert choose_certified(again.posterior, again.library, again.choice).rows.tolist() == [0, 1]
+
+
+@pytest.mark.slow
+def test_exchanges_may_take_the_copy_that_has_room():
+    """Among copies in two groups each, no exchange is lost, and none brings an input in twice."""
+    X = uniform(30, 3, seed=5)
+    group = (X[:, 0] * 3).long()
+    both, groups = torch.cat([X, X]), torch.cat([group, (group + 1) % 3])
+    limits, asked = Limits({"scaffold": 2}), Choice(q=5, temperature=0.1)
+    acqf = BatchedEnergyEntropy(exact_toy(n=15, d=3).posterior, 0.1, SoftmaxEnergy())
+    library = encoded(library_of(both, labels=["scaffold"], scaffold=groups.numpy()), limits=limits)
+    joint = improve_batch(acqf, library, choose_certified(acqf.posterior, library, asked))
+    assert len(torch.unique(joint.X, dim=0)) == 5
+    assert int(torch.bincount(groups[joint.rows]).max()) <= 2
+    assert joint.record["swaps"] > 0
+    assert joint.record["pool"] > 30
+    assert joint.record["upper_bound"] is None
+
+
+# --- other energies --------------------------------------------------------------------------------------
+
+
+def test_the_bound_of_a_value_to_hit():
+    X, energy = uniform(9, 3, seed=5), TargetEnergy(0.3)
+    posterior = exact_toy(n=15, d=3).posterior
+    record = choose_certified(
+        valued(posterior, energy), encoded(library_of(X)), Choice(q=3, temperature=2.0)
+    ).certificate
+    acqf = BatchedEnergyEntropy(posterior, 2.0, energy)
+    values = [float(acqf(X[list(batch)])) for batch in itertools.combinations(range(9), 3)]
+    assert record["value"] <= max(values) + 1e-9
+    assert max(values) <= record["upper_bound"] + 1e-9
+    assert min(abs(record["value"] - value) for value in values) < 1e-9
