@@ -35,6 +35,10 @@ if TYPE_CHECKING:
     from ..surrogates import Surrogate
 
 MOST_JOINTLY = 1000  # rows of a batch with an energy that has no gain for each row
+UNBOUNDED = (
+    "acquisition_value is a(X) of the best batch that the restarts reached, as this surrogate sees it; "
+    "no upper bound over all batches of a box is known"
+)
 NAMED = {"mean": MeanEnergy, "softmax": SoftmaxEnergy}
 
 
@@ -209,6 +213,8 @@ class _Chooser:
             record={
                 "certificate": None,
                 "acquisition_value": value,
+                "upper_bound": None,
+                "guarantee": UNBOUNDED,
                 "replaced_repeats": replaced,
                 "box": found,
             },

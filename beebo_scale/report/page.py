@@ -115,11 +115,13 @@ def _relevance(run: TrainingRun) -> Iterable[str]:
 
 
 def _batch(batch: ProposedBatch) -> Iterable[str]:
-    certified = (batch.run.get("certificate") or {}).get("certified")
+    certificate = batch.run.get("certificate") or {}
+    certified = certificate.get("certified")
     facts = {
         "rows": len(batch.frame),
         "temperature": batch.run.get("temperature"),
         "certified": "does not apply" if certified is None else "yes" if certified else "no",
+        **{name: certificate[name] for name in ("value", "upper_bound") if name in certificate},
     }
     head = batch.frame.head(BATCH_ROWS)
     cells = "".join(f"<th>{html.escape(str(name))}</th>" for name in head)

@@ -83,16 +83,20 @@ class Limits:
 
     def guarantee(self) -> str:
         """What is known about the greedy batch, in plain words."""
-        if self.min_distance is not None:
-            worst = "no worst-case factor is known under a minimum distance"
-        elif len(self.at_most) == 1:
-            worst = "at least 1/2 of the best batch's value if no gain is negative (at most k of each group)"
-        elif self.at_most:
-            worst = f"at least 1/{1 + len(self.at_most)} of the best batch's value if no gain is negative"
-        else:
-            worst = "at least 1 - 1/e = 63 % of the best batch's value if no gain is negative"
         limited = " under the limits" if self else ""
-        return f"certified means: the same batch as greedy choice{limited} over all eligible rows; {worst}"
+        loose = [
+            "of several limited columns it counts one at a time" if len(self.at_most) > 1 else "",
+            "it does not count the minimum distance" if self.min_distance is not None else "",
+        ]
+        return "; ".join(
+            [
+                f"certified means: the same batch as greedy choice{limited} over all eligible rows",
+                "value is a(X) of this batch, in standard deviations of the (transformed) target, as this surrogate "
+                "sees it",
+                f"no batch of as many eligible rows{limited} has a larger a(X) than upper_bound, whatever the signs",
+                *filter(None, loose),
+            ]
+        )
 
 
 @dataclass(frozen=True)

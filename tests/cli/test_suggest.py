@@ -90,6 +90,8 @@ def test_batch_and_run_file_of_a_library(folder, capsys):
     assert certificate["smallest_accepted_gain"] == pytest.approx(frame["gain"].iloc[-1])
     assert certificate["best_score_left_out"] is None  # all rows fit into the shortlist
     assert (certificate["shortlist"], certificate["passes"]) == (16, 1)
+    assert certificate["value"] == pytest.approx(frame["gain"].sum())
+    assert certificate["value"] <= certificate["upper_bound"]
     assert run["library"] == {"rows": 36, "measured_already": 20, "repeated": 0}
     assert run["measured"] == {"source": "screen.csv", "rows": 20, "dropped": 0}
     assert set(run["timings"]) == {"fit_seconds", "propose_seconds"}
@@ -121,6 +123,8 @@ def test_batch_and_run_file_of_a_box():
     assert run["configuration"]["bounds"] == {"temp": [20.0, 80.0], "ph": [4.0, 9.0]}
     assert run["configuration"]["search"]["start"] == "greedy"
     assert run["certificate"] is None
+    assert run["upper_bound"] is None
+    assert "no upper bound" in run["guarantee"]
     assert list(run["inputs"]) == ["box.csv"]
     assert run["surrogate"]["features"] == {"temp": "continuous", "ph": "continuous"}  # all columns but the target
 

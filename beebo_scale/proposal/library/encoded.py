@@ -156,9 +156,9 @@ class EncodedLibrary:
     def _encoded(self, number: int, table: Table) -> EncodedChunk:
         places = table.before + np.arange(1, len(table) + 1)
         packed = pack(self.encoder, table, places)
-        eligible, counts = self._judge.judge(table, packed)
         rows = torch.from_numpy(packed)
         groups = group_codes(table, self.limits)
+        eligible, counts = self._judge.judge(table, packed, groups.numpy())
         chunk = EncodedChunk(self.library.first_row(number), rows, self.packing, eligible, groups, counts)
         if self._size + chunk.size <= KEPT_BYTES:
             self._kept[number] = chunk

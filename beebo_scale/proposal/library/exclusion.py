@@ -51,12 +51,16 @@ class Judge:
         packed = {name: packing.packed(X) for name, X in rows.items() if X is not None}
         self._sets = {name: RowSet(own, SameRows.of(own, self.columns)) for name, own in packed.items()}
 
-    def judge(self, table: Table, rows: np.ndarray) -> tuple[Tensor, dict[str, int]]:
+    def judge(self, table: Table, rows: np.ndarray, groups: np.ndarray) -> tuple[Tensor, dict[str, int]]:
         """Which rows may be proposed, p booleans, and how many are of each kind that may not.
+
+        A row that repeats an earlier one may still be the only one with room under the limits: it is barred only where
+        their groups are the same, too.
 
         Args:
             table: p rows.
             rows: the same packed, p x bytes.
+            groups: codes of their groups, p x g.
         """
         found = {name: known.holds(rows) for name, known in self._sets.items()}
         if self.rules.excluded_ids and table.id is not None:
@@ -70,7 +74,7 @@ class Judge:
                 barred |= hits
         found["repeated"] = np.zeros(len(rows), dtype=bool)
         rest = rows[~known]
-        found["repeated"][~known] = repeats(SameRows.of(rest, self.columns).spelled(rest))
+        found["repeated"][~known] = repeats(SameRows.of(rest, self.columns).spelled(rest), groups[~known])
         if not self.rules.allow_repeats:
             barred |= found["repeated"]
         return torch.from_numpy(~barred), {name: int(hits.sum()) for name, hits in found.items()}
@@ -100,23 +104,29 @@ class RowSet:
         return found
 
 
-def repeats(rows: np.ndarray, seed: int = 0) -> np.ndarray:
-    """Which of the rows (p x bytes) repeat an earlier one: p booleans."""
+def repeats(rows: np.ndarray, groups: np.ndarray | None = None) -> np.ndarray:
+    """Which rows (p x bytes) repeat an earlier one, and its groups (p x g whole numbers) if given: p booleans."""
+    if groups is not None and groups.size:
+        labels = [np.unique(codes, return_inverse=True)[1] for codes in groups.T]
+        rows = np.concatenate([rows, as_bytes(np.column_stack(labels))], axis=1)
+    return originals(rows) < np.arange(len(rows))
+
+
+def originals(rows: np.ndarray, seed: int = 0) -> np.ndarray:
+    """The first row that is equal to each of the rows (p x bytes), itself where none was earlier: p row numbers."""
     _, first, inverse = np.unique(row_hashes(rows, seed), return_index=True, return_inverse=True)
     leader = first[inverse]  # the first row with the same hash
-    later = leader < np.arange(len(rows))
-    repeated = later.copy()
-    repeated[later] = (rows[later] == rows[leader[later]]).all(-1)
-    chance = later & ~repeated
-    if chance.any():
-        repeated[chance] = repeats(rows[chance], seed + 1)
-    return repeated
+    later = np.flatnonzero(leader < np.arange(len(rows)))
+    chance = later[(rows[later] != rows[leader[later]]).any(-1)]
+    if len(chance):
+        leader[chance] = chance[originals(rows[chance], seed + 1)]
+    return leader
 
 
-def repeated_inputs(X: Tensor, encoder: Encoder) -> Tensor:
-    """Which encoded rows (p x d) are the same experiment as an earlier one: p booleans on the CPU."""
+def original_inputs(X: Tensor, encoder: Encoder) -> Tensor:
+    """The first of the encoded rows (p x d) that is the same experiment as each of them: p row numbers on the CPU."""
     rows = as_bytes(X.detach().cpu().double().numpy())
-    return torch.from_numpy(repeats(SameRows.of(rows, number_columns(encoder)).spelled(rows)))
+    return torch.from_numpy(originals(SameRows.of(rows, number_columns(encoder)).spelled(rows)))
 
 
 def row_hashes(rows: np.ndarray, seed: int = 0) -> np.ndarray:

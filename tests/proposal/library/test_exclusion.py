@@ -51,7 +51,7 @@ def test_rules_count_each_reason():
     X = uniform(10, 3)
     table = next(library_of(X, 100).chunks())[1]
     rules = Rules(measured=X[:2], excluded=X[1:3], excluded_ids=frozenset({"r4", "r99"}))
-    eligible, counts = Judge(rules, ENCODER).judge(table, as_bytes(X.numpy()))
+    eligible, counts = Judge(rules, ENCODER).judge(table, as_bytes(X.numpy()), np.empty((10, 0)))
     assert eligible.tolist() == [False, False, False, True, False, *[True] * 5]
     assert counts == {"measured_already": 2, "excluded": 3, "repeated": 0}
 
