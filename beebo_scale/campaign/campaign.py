@@ -178,7 +178,7 @@ class Campaign:
             plates = () if layout is None else tuple(write_plates(batch.frame, path, layout))
             batch.write(path)  # last: this file makes the round
             self._refresh(self.state())
-        return Suggestion(batch, number, path, plates, tuple(notes))
+        return Suggestion(batch, number, path, plates, (*notes, *batch.notes))
 
     def table(self) -> Table:
         """All results that have a value."""

@@ -65,6 +65,8 @@ def run(options: Namespace) -> Batch:
             batch = choose(prepared, surrogate, ChunkRunner(workers, ledger), device)
             _record(batch, options, workers, device.type)
             maps = on_first(workers, lambda: _write(batch, options.out, layout))
+    for note in batch.notes:
+        _say(workers, f"note: {note}")
     _say(workers, f"{options.out}: {choice.q} rows to measure next")
     if batch.invalid:
         _say(workers, told(batch.invalid, dropped_path(options.out)))

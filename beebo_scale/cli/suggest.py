@@ -65,6 +65,8 @@ def run(options: Namespace) -> Batch:
         surrogate.save(options.save_model)
     maps = () if layout is None else write_plates(batch.frame, options.out, layout)
     batch.write(options.out)  # last: where it stands, everything else does
+    for note in batch.notes:
+        print(f"note: {note}")
     print(f"{options.out}: {choice.q} rows to measure next")
     if batch.invalid:
         print(told(batch.invalid, dropped_path(options.out)))
