@@ -3,12 +3,12 @@ r"""How wrong the information gain of an approximation is, measured on rows that
 A posterior that stands in for the exact one makes C wrong by how much depends on the kernel, the noise and the data,
 and no rule of thumb finds it (1 % to 200 % at the same rank). So I is computed both ways for batches of measured rows
 h, given only the other rows t: points with the distribution of the data, at which neither posterior has been.
-Nothing is fitted twice. With K + Sigma over all rows,
+Nothing is computed twice. With K + Sigma over all rows,
 
     C(h, h | t) + Sigma_h = [ (K + Sigma)^-1 ]_hh^-1
 
-is exact, and the approximation forgets the rows h by algebra: `forgotten` for one over inducing points,
-`love.Projection.without` for a root of low rank.
+is exact. A root of low rank is found without the rows h, which enter it afterwards (`love.Projection`); a posterior
+over inducing points forgets them by algebra (`forgotten`).
 """
 
 from __future__ import annotations

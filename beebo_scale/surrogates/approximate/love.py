@@ -8,10 +8,8 @@ S' H S = V diag(lambda) V',
 R R' is a Galerkin projection: whatever S is, C and I are never too small. S spans H^2 Omega for a random Omega, a
 randomised subspace iteration with one power step. The mean is exact up to the tolerance of conjugate gradients.
 
-How far off I is at a rank is measured on rows held out (`held_out`). Without them the same subspace loses the rows h of
-S, which is algebra on what is known (G = H - 1, Q = G_ht S_t):
-
-    N = S_t' H_tt S_t = S' H S - S_h' H_hh S_h - Q' S_h - S_h' Q,     C_r = Sigma_h^1/2 (G_hh - Q N^-1 Q') Sigma_h^1/2.
+How far off I is at a rank is measured on some rows that S is found without and that enter the root afterwards, which
+keeps the r largest Ritz values (`projection`, `held_out`).
 
 Sources: Pleiss et al. 2018 (LOVE: the same form, with a Krylov space for S); Jiang et al. 2020 (low-rank posteriors
 updated by new points); Halko, Martinsson, Tropp 2011 (randomised subspace iteration); Wenger et al. 2022 (IterGP:
@@ -31,7 +29,7 @@ from torch import Tensor
 
 from ...errors import InputError
 from ...kernel_posterior import KernelPosterior
-from ...kernels.stationary import freeze, gram
+from ...kernels.stationary import freeze
 from ...linalg.conjugate_gradients import CovarianceSolver, Solution
 from ...linalg.kernel_matrix import KernelMatrix
 from ...linalg.roots import DenseRoot
@@ -40,10 +38,11 @@ from ...workers import Workers
 from ..data.observations import Measurements
 from ..gaussian_process.gaussian_process import GaussianProcess, own_noise
 from .held_out import excess_of, held_out_rows, in_batches
+from .projection import Projection, down_root
 from .rank import affordable_rank, free_memory
 
 FIRST_RANK = 128  # of rank="auto"; it doubles from there
-HELD_OUT_BATCHES = 2  # each column of the inverse has its cost
+FEW = 1000  # rows, of which one batch is held out, else two: each column of the inverse has its cost
 HELD_OUT_TOLERANCE = 1e-3  # what the exact variance at a row held out may be off by, in units of its noise variance
 
 
@@ -142,88 +141,12 @@ def condition_love(
     with torch.no_grad():
         K = KernelMatrix(kernel, Z, workers=workers)
         solver = CovarianceSolver(K, sigma2, options.preconditioner, options.max_iterations)
-        held = held_out_rows(len(Z), HELD_OUT_BATCHES).to(Z.device)
+        held = held_out_rows(len(Z), 2 if len(Z) >= FEW else 1).to(Z.device)
         found = _solve(solver, y - mean(Z), held.flatten(), options)
         alone = replace(solver, K=replace(K, workers=Workers()))  # later solves are each worker's own
         empty = DenseRoot(Z.new_zeros(len(Z), 0))
         posterior = KernelPosterior(kernel, mean, Z, found.X[:, 0].clone(), empty, noise, solver=alone)
         return _choose_rank(posterior, K, sigma2, held, found, options)
-
-
-@dataclass(frozen=True)
-class Projection:
-    """A subspace of whitened rows and what G = Sigma^-1/2 K Sigma^-1/2 does to it.
-
-    Attributes:
-        S: n x r, orthonormal.
-        GS: n x r.
-        T: S' G S, r x r.
-    """
-
-    S: Tensor
-    GS: Tensor
-    T: Tensor
-
-    @classmethod
-    def drawn(
-        cls, K: KernelMatrix, sigma2: Tensor, rank: int, seed: int = 0, sketch: torch.dtype | None = None
-    ) -> Projection:
-        """By randomised subspace iteration with one power step; arguments as in `down_root`."""
-        s = sigma2.sqrt().unsqueeze(-1)  # n x 1
-        low = K if sketch is None else replace(K, product_dtype=sketch)
-        generator = torch.Generator().manual_seed(seed)
-        S = torch.randn(len(K), rank, generator=generator, dtype=torch.float64).to(s)
-        for _ in range(2):  # the sketch and the power step
-            S = torch.linalg.qr((low @ (S / s)) / s).Q
-        GS = (K @ (S / s)) / s
-        T = S.mT @ GS
-        if not bool(torch.isfinite(T).all()):
-            raise InputError("the covariance of the measured rows is not finite; check the inputs and the kernel")
-        return cls(S, GS, 0.5 * (T + T.mT))
-
-    def root(self, sigma2: Tensor) -> Tensor:
-        """R, n x r."""
-        g, V = torch.linalg.eigh(self.T)
-        if float(g[0]) < -1e-3 - 10 * len(self.S) * torch.finfo(g.dtype).eps * float(g[-1]):
-            raise InputError("the covariance of the measured rows is not positive definite: the kernel is no valid one")
-        # Below zero is rounding; zero leaves R smaller than it might be, on the safe side.
-        return (self.S @ (V * (1 + g.clamp_min(0.0)).rsqrt())) / sigma2.sqrt().unsqueeze(-1)
-
-    def without(self, held: Tensor, K: Tensor, sigma2: Tensor) -> Tensor:
-        """C_r at h rows that it does not know, h x h.
-
-        Args:
-            held: numbers of the rows.
-            K: their prior covariance, h x h.
-            sigma2: their noise variances, h.
-        """
-        s = sigma2.sqrt()
-        G, A = K / torch.outer(s, s), self.S[held]
-        Q = self.GS[held] - G @ A  # h x r
-        N = self.T + torch.eye(len(self.T)).to(G) - A.mT @ (G @ A + A) - A.mT @ Q - Q.mT @ A
-        g, V = torch.linalg.eigh(0.5 * (N + N.mT))
-        seen = g > 10 * len(g) * torch.finfo(g.dtype).eps * g[-1]  # below is what only the rows held out spanned
-        F = (Q @ V[:, seen]) * g[seen].rsqrt()
-        return torch.outer(s, s) * (G - F @ F.mT)
-
-
-def down_root(K: KernelMatrix, sigma2: Tensor, rank: int, seed: int = 0, sketch: torch.dtype | None = None) -> Tensor:
-    """Root R by randomised subspace iteration with one power step; three products of K with r columns.
-
-    Args:
-        K: n x n.
-        sigma2: n noise variances, above zero.
-        rank: r, at most n.
-        seed: of the sketch, drawn on the CPU.
-        sketch: number format of the first two products.
-
-    Returns:
-        n x r, with R' (K + Sigma) R = 1.
-
-    Raises:
-        InputError: K is not positive semidefinite, or not finite.
-    """
-    return K.workers.first(Projection.drawn(K, sigma2, rank, seed, sketch).root(sigma2))
 
 
 def raised_root(
@@ -263,17 +186,17 @@ def _choose_rank(
     most = min(n, affordable_rank(n, memory)) if options.rank == "auto" else min(n, options.rank)
     rank, rows = min(FIRST_RANK, most) if auto else most, held.flatten()
     inverse = found.X[rows, 1:]  # (K + Sigma)^-1_hh
-    exact = in_batches(torch.linalg.inv(0.5 * (inverse + inverse.mT)) - torch.diag_embed(sigma2[rows]), held)
-    noise, prior = posterior.noise(K.Z[rows]).reshape(held.shape), gram(K.kernel, K.Z[rows], K.Z[rows])
+    exact = torch.linalg.inv(0.5 * (inverse + inverse.mT)) - torch.diag_embed(sigma2[rows])
+    exact, noise = in_batches(exact, held), posterior.noise(K.Z[rows]).reshape(held.shape)
     while True:
-        projection = Projection.drawn(K, sigma2, rank, options.seed, options.sketch_dtype)
-        covar = in_batches(projection.without(rows, prior, sigma2[rows]), held)
+        projection = Projection.drawn(K, sigma2, rank, rows, options.seed, options.sketch_dtype)
+        covar = in_batches(projection.at_held(sigma2), held)
         error = float(K.workers.first(exact.new_tensor(excess_of(covar, exact, noise))))
         met = error <= options.error
         if not auto or met or rank == most:
             break
         rank = min(2 * rank, most)
-    rooted = replace(posterior, down=DenseRoot(K.workers.first(projection.root(sigma2))))
+    rooted = replace(posterior, down=DenseRoot(K.workers.first(projection.root(sigma2, rank))))
     stopped_by = "rank" if not auto else "tolerance" if met else "rows" if rank == n else "memory"
     sure = met and found.converged
     return rooted, LoveReport(rank, error, sure, stopped_by, found.iterations, found.residual, found.converged)
