@@ -85,6 +85,7 @@ def _some(frame: pd.DataFrame, draw: np.random.Generator, n: int) -> pd.DataFram
 ROWS: dict[str, Callable[[np.random.Generator, int], pd.DataFrame]] = {
     f.__name__: f for f in (uniform, clustered, manifold, categorical, sequence, fingerprint)
 }
+FEATURES = {"sequence": {"variant": "protein"}, "fingerprint": {"smiles": "smiles"}}
 SIZES: dict[str, list[dict[str, Any]]] = {
     "love": [{"rank": 32}, {"rank": 128}, {"rank": "auto"}],
     "sgpr": [{"inducing_points": m} for m in (32, 128, 512)],
@@ -106,9 +107,13 @@ def trial(rows: str, kind: str, size: dict[str, Any], n: int, seed: int) -> dict
     start = time.process_time()
     approximation = bs.Approximation(**size)
     surrogate = bs.fit(
-        bs.read_table(frame[:n], target="y"), kind, transform="none", approximation=approximation,
-        iterations=30, fit_rows=600,
-    )  # fmt: skip
+        bs.read_table(frame[:n], target="y", features=FEATURES.get(rows)),
+        kind,
+        transform="none",
+        approximation=approximation,
+        iterations=30,
+        fit_rows=600,
+    )
     seconds = time.process_time() - start
     said = surrogate.summary()
     exact = exact_posterior(surrogate.gp, surrogate.data, surrogate.posterior().noise)

@@ -43,7 +43,7 @@ from .rank import affordable_rank, free_memory
 
 FIRST_RANK = 128  # of rank="auto"; it doubles from there
 FEW = 1000  # rows, of which one batch is held out, else two: each column of the inverse has its cost
-HELD_OUT_TOLERANCE = 1e-3  # what the exact variance at a row held out may be off by, in units of its noise variance
+HELD_OUT_TOLERANCE = 1e-4  # what the exact variance at a row held out may be off by, in units of its noise variance
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,7 @@ from torch import Tensor
 from ...errors import InputError
 from ...kernels.stationary import gram
 from ...linalg.kernel_matrix import KernelMatrix
+from .held_out import others
 
 
 @dataclass(frozen=True)
@@ -41,13 +42,11 @@ class Projection:
         """By randomised subspace iteration with one power step; of fewer columns where no more rows are left."""
         s = sigma2.sqrt().unsqueeze(-1)  # n x 1
         low = K if sketch is None else replace(K, product_dtype=sketch)
-        generator = torch.Generator().manual_seed(seed)
-        S = torch.randn(len(K), min(rank, len(K) - len(held)), generator=generator, dtype=torch.float64).to(s)
+        generator, rest = torch.Generator().manual_seed(seed), others(held, len(K)).to(s.device)
+        S = torch.randn(len(K), min(rank, len(rest)), generator=generator, dtype=torch.float64).to(s)
         S[held] = 0.0
         for _ in range(2):  # the sketch and the power step
-            S = (low @ (S / s)) / s
-            S[held] = 0.0
-            S = torch.linalg.qr(S).Q
+            S[rest] = torch.linalg.qr(((low @ (S / s)) / s)[rest]).Q
         GS, t = (K @ (S / s)) / s, s[held]
         T, G = S.mT @ GS, gram(K.kernel, K.Z[held], K.Z[held]) / (t * t.mT)
         if not bool(torch.isfinite(T).all()):
