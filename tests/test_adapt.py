@@ -33,9 +33,7 @@ def problem(n=300, d=3, sigma2=1e-2, lengthscale=0.5, by_row=False):
 def pair(rank=30, **which):
     """The exact and the LOVE posterior of the same measurements."""
     arguments = problem(**which)
-    return condition_exactly(*arguments), condition_love(
-        *arguments, LoveOptions(rank, mean_tolerance=1e-6, batches=1, q=8)
-    )[0]
+    return condition_exactly(*arguments), condition_love(*arguments, LoveOptions(rank, mean_tolerance=1e-6))[0]
 
 
 def gain(posterior, X):
