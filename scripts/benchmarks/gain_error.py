@@ -127,6 +127,7 @@ def trial(rows: str, kind: str, size: dict[str, Any], n: int, seed: int) -> dict
     B = surrogate.encoder.encode(bs.read_library(batch.frame, surrogate.encoder.kinds))
     return {
         "rows": rows,
+        "n": n,
         "surrogate": kind,
         "size": next(iter(size.values())),
         "rank": said.get("rank") or said["inducing_points"],
@@ -157,6 +158,7 @@ def page(content: dict[str, Any]) -> str:
         {
             "rows": r["rows"],
             "surrogate": r["surrogate"],
+            "n": r["n"],
             "asked": r["size"],
             "size": r["rank"],
             "seed": r["seed"],
@@ -175,7 +177,7 @@ def page(content: dict[str, Any]) -> str:
     large = [r for r in found if abs(r["truth"]) > SMALL]
     about = content["machine"]
     said = (
-        f"{about['machine']}, {about['threads']} thread(s), torch {about['torch']}; {content['rows']:,} measured rows. "
+        f"{about['machine']}, {about['threads']} thread(s), torch {about['torch']}. "
         f"{len(found)} trials, {len(large)} with a truth above {SMALL:.0%}; {sum(map(fails, found))} miss the bar."
     )
     title = "# The error of I: what surrogates say of it, and what is true"
@@ -189,15 +191,16 @@ def main() -> None:
     parser.add_argument("--surrogates", nargs="*", default=list(SIZES), choices=list(SIZES))
     parser.add_argument("--rows", type=int, default=2000)
     parser.add_argument("--seeds", type=int, nargs="*", default=[0])
+    parser.add_argument("--sizes", type=int, nargs="*", default=[0, 1, 2], help="which of the three sizes of each")
     parser.add_argument("--name", default="gain_error", help="of the files of results")
     options = parser.parse_args()
     content = read_results(options.name) or {"trials": []}
-    content |= {"machine": machine(), "rows": options.rows}
+    content |= {"machine": machine()}
     for rows in options.kinds:
         for kind in options.surrogates:
-            for size, seed in ((size, seed) for size in SIZES[kind] for seed in options.seeds):
+            for size, seed in ((SIZES[kind][i], seed) for i in options.sizes for seed in options.seeds):
                 row = trial(rows, kind, size, options.rows, seed)
-                which = ("rows", "surrogate", "size", "seed")
+                which = ("rows", "n", "surrogate", "size", "seed")
                 others = [r for r in content["trials"] if any(r[name] != row[name] for name in which)]
                 content["trials"] = [*others, row]
                 print({k: round(v, 4) if isinstance(v, float) else v for k, v in row.items()}, flush=True)
