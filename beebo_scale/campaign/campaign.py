@@ -168,7 +168,7 @@ class Campaign:
             surrogate, notes = self._fit(measured, settings, number)
             notes += few_values(table)
             far = far_out(surrogate, table)
-            notes = [*prepared.notes, *notes, *([f"{far}: {LOOK}"] if far else [])]
+            notes = [*notes, *([f"{far}: {LOOK}"] if far else [])]
             seconds = round(time.monotonic() - started, 3)
             batch = choose(prepared, surrogate)
             batch.run["campaign"] = {"round": number, "pending": len(state.pending), "failed": len(state.failed)}
@@ -180,7 +180,7 @@ class Campaign:
             plates = () if layout is None else tuple(write_plates(batch.frame, path, layout))
             batch.write(path)  # last: this file makes the round
             self._refresh(self.state())
-        return Suggestion(batch, number, path, plates, tuple(notes))
+        return Suggestion(batch, number, path, plates, (*notes, *batch.notes))
 
     def table(self) -> Table:
         """All results that have a value."""

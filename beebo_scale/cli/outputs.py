@@ -78,7 +78,9 @@ def write_batch(batch: Batch, out: str, layout: Layout | None) -> list[str]:
 
 
 def announce(batch: Batch, out: str, maps: Iterable[str], say: Callable[[str], object] = print) -> None:
-    """Say what was written."""
+    """Say what a user should know of the batch, and what was written."""
+    for note in batch.notes:
+        say(f"note: {note}")
     say(f"{out}: {len(batch.frame)} rows to measure next")
     if batch.invalid:
         say(told(batch.invalid, dropped_path(out)))

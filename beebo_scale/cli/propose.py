@@ -63,8 +63,6 @@ def run(options: Namespace) -> Batch:
         kinds = ", ".join(f"{name} ({kind})" for name, kind in surrogate.encoder.kinds.items())
         _say(workers, f"{options.surrogate}: {surrogate.kind} surrogate of {surrogate.target}; features: {kinds}")
         prepared = prepare(choice, surrogate.encoder, surrogate.measured_rows, columns.id, columns.drop_invalid)
-        for note in prepared.notes:
-            _say(workers, f"note: {note}")
         with _ledger(options, prepared, workers, device.type) as ledger:
             batch = choose(prepared, surrogate, ChunkRunner(workers, ledger), device)
             _record(batch, options, workers, device.type)

@@ -50,8 +50,6 @@ def run(options: Namespace) -> Batch:
 
     measured = encode_measured(table, choice, columns.drop_invalid)
     prepared = prepare_measured(choice, measured, columns.id, columns.drop_invalid)
-    for note in prepared.notes:
-        print(f"note: {note}")
     warm_start = None if options.warm_start is None else load_surrogate(options.warm_start)
     started = time.monotonic()
     surrogate = fit(measured, fitting=fitting, warm_start=warm_start)

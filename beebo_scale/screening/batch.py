@@ -36,6 +36,11 @@ class Batch:
     run: dict[str, Any]
     invalid: tuple[Fault, ...] = ()
 
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What a user should know, one line each."""
+        return tuple(self.run.get("notes", ()))
+
     def write(self, path: str | os.PathLike[str]) -> None:
         """Write the batch as CSV or Parquet by its suffix, and `<name>.run.json` beside it.
 

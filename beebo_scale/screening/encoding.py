@@ -260,11 +260,6 @@ class Encoder:
         ends = np.cumsum([0, *(column.width for column in self.columns)]).tolist()
         return {column.name: slice(ends[i], ends[i + 1]) for i, column in enumerate(self.columns)}
 
-    def numbers(self) -> list[int]:
-        """Columns of X that hold numbers of which any in between makes sense."""
-        slices, kinds = self.slices(), self.kinds
-        return [i for name, cut in slices.items() if kinds[name] == "continuous" for i in range(cut.start, cut.stop)]
-
     def encode(self, table: Table) -> torch.Tensor:
         """Return n x width float64 on the CPU.
 

@@ -91,7 +91,7 @@ def fit(
         design=design,
         likelihood=asked.likelihood,
     )
-    return judged(found, asked.seed)
+    return judged(found)
 
 
 def train(

@@ -35,7 +35,7 @@ from .data import ScreeningDataModule
 from .metrics import Metrics
 from .store import DATA_KEY, Store
 
-START = 2  # format of the files of starting points
+START = 3  # format of the files of starting points
 SETTLING = 3  # passes over all rows, each time that a robust fit is judged: more gain less than they cost
 FITTED = ("kind", "priors", "inducing_points", "likelihood")  # settings in which a fit that goes on must agree
 JUDGED = ("likelihood",)  # with the checkpoint, and one that is judged

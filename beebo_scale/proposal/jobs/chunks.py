@@ -40,10 +40,12 @@ class ChunkRunner:
     Attributes:
         workers: rank of this process and number of all.
         ledger: finished chunks, in a place that all workers see; None keeps nothing.
+        prefix: of the names of all stages, for work that is done anew.
     """
 
     workers: Workers = field(default_factory=Workers)
     ledger: Ledger | None = None
+    prefix: str = ""
 
     def deal(self, stage: str, count: int, work: Work) -> list[Any]:
         """The results of all chunks of a stage, in order, on every worker.
@@ -75,6 +77,7 @@ class ChunkRunner:
 
     def _results(self, stage: str, count: int, work: Work) -> Iterator[tuple[int, Any]]:
         """This worker's share of the chunks: those that are finished, then those that it has to do."""
+        stage = self.prefix + stage
         finished = self._finished(stage, count)
         for chunk in sorted(finished)[self.workers.rank :: self.workers.size]:
             assert self.ledger is not None
