@@ -199,7 +199,7 @@ class Campaign:
         if warm is not None and not _same_inputs(warm, measured.encoder, settings.fitting.priors):
             notes.append(f"the fit starts anew: {last.name} knows other features")
             warm = None
-        surrogate = fit(measured, fitting=settings.fitting, warm_start=warm)
+        surrogate = fit(measured, fitting=settings.fitting, warm_start=warm, minimize=settings.choice.direction)
         if surrogate.report.warning:
             notes.append(surrogate.report.warning)
         return surrogate, notes

@@ -55,7 +55,7 @@ def run(options: Namespace) -> Batch:
     prepared = prepare_measured(choice, measured, columns.id, columns.drop_invalid)
     warm_start = None if options.warm_start is None else load_surrogate(options.warm_start)
     started = time.monotonic()
-    surrogate = fit(measured, fitting=fitting, warm_start=warm_start)
+    surrogate = fit(measured, fitting=fitting, warm_start=warm_start, minimize=choice.direction)
     fit_seconds = round(time.monotonic() - started, 3)
     _remark(surrogate, table)
     batch = choose(prepared, surrogate)
