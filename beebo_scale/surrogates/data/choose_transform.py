@@ -135,7 +135,7 @@ class _Judged:
 def _ranks(values: Tensor) -> Tensor:
     """Ranks of n values; equal ones share their mean."""
     _, place, count = values.unique(return_inverse=True, return_counts=True)
-    return (count.cumsum(0) - 0.5 * count)[place]
+    return (count.cumsum(0) - 0.5 * count.double())[place]
 
 
 def _chosen(compared: dict[str, _Judged], usual: str | None = None) -> str:
