@@ -287,7 +287,7 @@ class SoftmaxEnergy:
         return amplitude**-0.5 if self.beta is None else self.beta
 
     def _moments(self, mean: Tensor, covar: Tensor, beta: float) -> tuple[Tensor, Tensor]:
-        """log E omega_i and the mean of f_i under the i-th tilted density, both ... (q + 1), those of f_max last."""
+        """Log E omega_i and the mean of f_i under the i-th tilted density, both ... (q + 1), those of f_max last."""
         log_w, log_rest = _log_weights(mean, beta, self.f_max, self.alpha)  # ... q, ... 1
         w = log_w.exp()
         C_s, logdet = _tilted_covar(covar, torch.cat([log_w, log_rest], dim=-1), beta)  # ... q x q, ...

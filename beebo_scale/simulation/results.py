@@ -159,9 +159,7 @@ def _words(runs: Sequence[Run]) -> tuple[str, tuple[str, ...]]:
         "columns are points measured"
     ]
     if yard.top:
-        notes.append(
-            f"share of the best found: of the top {yard.top}; ties at the last place count, up to {yard.top}"
-        )
+        notes.append(f"share of the best found: of the top {yard.top}; ties at the last place count, up to {yard.top}")
     if yard.crowded and yard.ranked is not None:
         notes += [
             "half of the rows lie in the best quarter of the range, so that by value every strategy would seem to be "

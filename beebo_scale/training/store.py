@@ -21,7 +21,7 @@ import torch
 from torch import Tensor
 
 from ..errors import InputError
-from ..screening import Table, atomic_write
+from ..screening import EncodedTable, Table, atomic_write
 from ..screening.encoding import CategoricalColumn, Column, ContinuousColumn, Encoder
 from ..screening.files.opening import Source, open_source, split_sheet
 from ..screening.fingerprints import scaffolds

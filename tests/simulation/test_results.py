@@ -78,7 +78,7 @@ def test_a_skewed_target_that_is_minimised_is_shown_by_ranks(tmp_path):
     assert last.loc["chance", "best_rank_mean"] > 3.0
     assert results.by_rank
     headings = [line for line in results.markdown().splitlines() if line.startswith("## ")]
-    assert headings == ["## Share of the best found", "## Rank of the best so far", "## Rank of the batch"] + headings[3:]
+    assert headings[:3] == ["## Share of the best found", "## Rank of the best so far", "## Rank of the batch"]
     assert "## Best so far" not in headings
 
 

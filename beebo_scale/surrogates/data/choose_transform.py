@@ -11,16 +11,11 @@ target that is to become small over orders of magnitude is told apart at 1e-6 as
 Where it is known which end of the target is good, the other half of the rows counts only as being there, -log of the
 probability to lie beyond the median (censored likelihood: Diks, Panchenko and van Dijk, J. Econometrics 163, 2011; as
 proper a score as the full one). Else all rows count alike: where most of a screen is inactive, mostly inactive ones.
-
-Ranks have the right distribution whatever the target, which is much of the NLPD and helps no choice; the best values
-are hardly told apart by them. They are taken where the order of the predictions is better with them, too.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from functools import cached_property
 
 import torch
 from torch import Tensor
@@ -37,7 +32,6 @@ COMPARED_ROWS = 600  # distinct inputs that the comparison sees
 FOLDS, FOLDED_ROWS = 3, 300  # so many distinct inputs are held out in turn; of more, one third is
 LEAST_ROWS = 12  # distinct inputs from which on "auto" compares
 SKEWNESS, EXCESS = 0.5, 1.0  # skewness and excess kurtosis up to which "auto" leaves a target as it is
-BETTER_ORDER = 2.0  # standard errors of atanh(Spearman) that ranks must be ahead
 
 
 def automatic_transform(measured: EncodedTable, priors: str, seed: int, minimize: bool | None) -> str:
@@ -72,8 +66,7 @@ def choose_transform(
 ) -> str:
     """The transform of the target with the least held-out NLPD; see `transform_scores` for the arguments.
 
-    Ranks are chosen only where Spearman's correlation of predictions and targets is better with them, too. Targets with
-    known noise variances stay as they are: these have no counterpart after a transform.
+    Targets with known noise variances stay as they are: these have no counterpart after a transform.
 
     Raises:
         InputError: several targets, or too few distinct inputs to hold some out.
@@ -114,46 +107,22 @@ def transform_scores(
         InputError: no target, or too few distinct inputs to hold some out.
     """
     compared = _compared(EncodedTable.of(measured), priors, rows, maxiter, seed, minimize)
-    return {name: float(judged.nlpd.mean()) for name, judged in compared.items()}
+    return {name: float(nlpd.mean()) for name, nlpd in compared.items()}
 
 
-@dataclass(frozen=True, eq=False)
-class _Judged:
-    """What a transform came to on the held-out rows, n each: NLPD, predicted means (standardised) and targets."""
-
-    nlpd: Tensor
-    mean: Tensor
-    y: Tensor
-
-    @cached_property
-    def order(self) -> float:
-        """Fisher's atanh of Spearman's correlation of predictions and targets."""
-        ranks = torch.stack([_ranks(self.mean), _ranks(self.y)])
-        return float(torch.corrcoef(ranks)[0, 1].nan_to_num().clamp(-1 + 1e-9, 1 - 1e-9).atanh())
-
-
-def _ranks(values: Tensor) -> Tensor:
-    """Ranks of n values; equal ones share their mean."""
-    _, place, count = values.unique(return_inverse=True, return_counts=True)
-    return (count.cumsum(0) - 0.5 * count.double())[place]
-
-
-def _chosen(compared: dict[str, _Judged], usual: str | None = None) -> str:
-    """The best of the transforms; `usual` unless another is ahead of it by a standard error."""
-    others = {name: judged for name, judged in compared.items() if name != "rank"}
-    best = min(others, key=lambda name: float(others[name].nlpd.mean()))
-    if usual in others and best != usual:
-        ahead = others[usual].nlpd - others[best].nlpd
-        best = best if float(ahead.mean()) > float(ahead.std()) / len(ahead) ** 0.5 else usual
-    rank, other = compared["rank"], compared[best]
-    better_order = rank.order - other.order > BETTER_ORDER / max(1, len(rank.y) - 3) ** 0.5
-    return "rank" if better_order and float((other.nlpd - rank.nlpd).mean()) > 0 else best
+def _chosen(compared: dict[str, Tensor], usual: str | None = None) -> str:
+    """The transform with the least NLPD; `usual` unless another is ahead of it by a standard error."""
+    best = min(compared, key=lambda name: float(compared[name].mean()))
+    if usual not in compared or best == usual:
+        return best
+    ahead = compared[usual] - compared[best]
+    return best if float(ahead.mean()) > float(ahead.std()) / len(ahead) ** 0.5 else usual
 
 
 def _compared(
     encoded: EncodedTable, priors: str, rows: int, maxiter: int, seed: int, minimize: bool | None
-) -> dict[str, _Judged]:
-    """Every transform that the targets can have, judged on held-out rows."""
+) -> dict[str, Tensor]:
+    """NLPD of each held-out row with every transform that the targets can have."""
     table, X = encoded.table, encoded.X
     if table.y is None:
         raise InputError(f"{table.source}: no target to learn from; read it with read_table(..., target=...)")
@@ -182,8 +151,8 @@ def _compared(
                 if minimize is not None:
                     beyond = (mean - _z(scale, edge)) / std if minimize else (_z(scale, edge) - mean) / std
                     nlpd = torch.where(good[test], nlpd, -torch.special.log_ndtr(beyond))
-            parts.append((nlpd, mean, y[test]))
-        compared[name] = _Judged(*(torch.cat(part) for part in zip(*parts, strict=True)))
+            parts.append(nlpd)
+        compared[name] = torch.cat(parts)
     return compared
 
 
