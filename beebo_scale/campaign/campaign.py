@@ -202,6 +202,8 @@ class Campaign:
         surrogate = fit(measured, fitting=settings.fitting, warm_start=warm, minimize=settings.choice.direction)
         if surrogate.report.warning:
             notes.append(surrogate.report.warning)
+        if surrogate.scale.transform != "none":
+            notes.append(f"{surrogate.target} is modelled as the {surrogate.scale.words}")
         return surrogate, notes
 
     def record(self, results: Listing, extra: bool = False, replicate: bool = False) -> EntryCounts:

@@ -91,6 +91,8 @@ def _remark(surrogate: Surrogate, table: Table) -> None:
 
     if surrogate.report.warning:
         print(f"beebo-scale: {surrogate.report.warning}", file=sys.stderr)
+    if surrogate.scale.transform != "none":
+        print(f"note: {surrogate.target} is modelled as the {surrogate.scale.words}")
     far = far_out(surrogate, table)
     if far:
         ways = ", or take --robust or --transform rank" if table.noise_variance is None else ""
