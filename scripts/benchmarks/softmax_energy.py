@@ -104,7 +104,7 @@ def report(results: dict[str, list[dict]], draws: int) -> str:
         f"`python scripts/benchmarks/softmax_energy.py --draws {draws}`, {draws:,} draws for each batch. beta sd: beta",
         "times the largest standard deviation of f in the batch (`default`: beta = A^-1/2). Error: of the energy,",
         "which is divided by its normalisation N; of the paper's form: of `normalised=False`, which is not. Both",
-        "closed form minus Monte Carlo of E, the worst over the batches of a case, in units of that standard deviation.",
+        "closed form minus Monte Carlo of E, the worst over the batches of a case, in units of that deviation.",
         f"Refused: |N - 1| is above the default tolerance of {SoftmaxEnergy().tolerance} in one batch or more.",
         "",
         f"- where served: error up to {_most(served, 'error'):.2f} sd, of the paper's form "

@@ -10,8 +10,8 @@ z = (g(y) - shift) / scale, with g one of
 - rank: the normal score of a value's rank among the measured ones (`quantiles.py`), for targets whose distribution is
   odd in other ways. Only the order of the measured values and the shape between them is left.
 
-`choose_transform` picks by held-out rows, and so does `fit` for "auto" where it can (`automatic_transform`); here "auto"
-is a rule that looks at the distribution of y alone.
+`choose_transform` picks by held-out rows, and so does `fit` for "auto" where it can (`automatic_transform`); here
+"auto" is a rule that looks at the distribution of y alone.
 """
 
 from __future__ import annotations
