@@ -259,11 +259,14 @@ def _chosen(
     table = Table(frame, pieces[0].kinds, None, source.name, target=screen.target, y=y[some])
     seed = screen.split.seed
     if screen.transform == "auto":
-        transform = automatic_transform(EncodedTable.of(table), "botorch", seed, None)
+        try:
+            transform = automatic_transform(EncodedTable.of(table), "botorch", seed, None)
+        except InputError:
+            return "auto"  # whoever encodes all rows will say it of all
+        if transform in ("auto", "none"):
+            return transform
     else:
         transform = choose_transform(table, seed=seed)
-    if screen.transform == "auto" and transform in ("auto", "none"):
-        return transform
     try:
         check_transform(torch.tensor(y), transform)
     except InputError:

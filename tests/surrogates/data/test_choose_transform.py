@@ -79,16 +79,18 @@ def test_auto_finds_the_good_end_of_a_minimised_target():
     assert found["sqrt"] < 5  # 50 of 540 at random would find 2
 
 
-def test_only_the_good_half_is_told_apart():
-    """Noise in the small values or in the large ones alone: what a transform says about them counts, or does not."""
-    rng = np.random.default_rng(0)
-    x = rng.uniform(size=150)
-    frame = pd.DataFrame({"x": x, "y": 10 ** (3 * x + 0.05 * rng.standard_normal(150))})
-    table = bs.read_table(frame, target="y")
-    low, high = (transform_scores(table, minimize=minimize) for minimize in (True, False))
-    assert low["none"] - low["log"] > 3 * (high["none"] - high["log"]) > 0  # small values lie in one spot without log
+def test_cells_share_out_the_line_and_the_median_parts_good_from_bad():
+    y = torch.tensor([2.0, 10.0, 1.0, 5.0, 2.0, 9.0], dtype=torch.float64)
+    low, high = module._cells(y)
+    close(low, torch.tensor([1.5, 9.5, 0.5, 3.5, 1.5, 7.0], dtype=torch.float64))
+    close(high, torch.tensor([3.5, 10.5, 1.5, 7.0, 3.5, 9.5], dtype=torch.float64))
+    for minimize in (True, False):
+        good, edge = module._good(y, low, high, minimize)
+        assert good.tolist() == [minimize == (value < 3.5) for value in y.tolist()]
+        assert float(edge) == 3.5
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("minimize", [None, False, True])
 def test_the_true_transform_has_the_best_score_from_either_end(minimize):
     scores = transform_scores(screen(SHAPES["log"], n=90), minimize=minimize)
