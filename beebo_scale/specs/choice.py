@@ -220,6 +220,11 @@ class Choice:
         return -1.0 if self.minimize else 1.0
 
     @property
+    def direction(self) -> bool | None:
+        """Whether small targets are good, None where a value is to be hit."""
+        return None if self.hit is not None else self.minimize
+
+    @property
     def exclusions(self) -> tuple[Any, ...]:
         """Files and frames of what must not be proposed."""
         return tuple(value for value in _several(self.exclude) if value is not None)

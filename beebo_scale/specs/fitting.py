@@ -76,7 +76,9 @@ class Fitting:
     )
     transform: str = setting(
         "auto",
-        "of the target: none, sqrt, log or rank; auto looks at its distribution, held-out tries all on held-out rows",
+        "of the target: none, sqrt, log or rank; held-out tries all on held-out rows, where those count most that are "
+        "good; auto does so where the target is far from normal, and takes sqrt or none by its distribution where that "
+        "cannot be done (several targets, fewer than 12 inputs)",
         one_of(TRANSFORMS),
     )
     priors: str = setting(

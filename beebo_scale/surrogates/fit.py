@@ -16,7 +16,7 @@ from ..specs.fitting import HELD_OUT, fitting_of
 from .approximate.judged import judged
 from .approximate.rank import free_memory
 from .approximate.svgp import fit_svgp
-from .data.choose_transform import choose_transform
+from .data.choose_transform import automatic_transform, choose_transform
 from .data.observations import Measurements
 from .data.observe import few, observe
 from .data.tasks_and_batches import Design
@@ -38,6 +38,7 @@ def fit(
     kind: str | None = None,
     *,
     warm_start: Surrogate | None = None,
+    minimize: bool | None = None,
     fitting: Fitting | None = None,
     **settings: Any,
 ) -> Surrogate:
@@ -50,6 +51,7 @@ def fit(
         table: from `read_table`.
         kind: of the surrogate, see `Fitting`; None is that of `fitting`, "auto" without.
         warm_start: an earlier surrogate over the same columns, whose hyperparameters the fit starts from.
+        minimize: whether small values are good, which then count where a transform is chosen; None counts both ends.
         fitting: all settings as one value, instead of ...
         settings: ... or changed by some of them, see `Fitting`.
 
@@ -59,8 +61,7 @@ def fit(
     asked = fitting_of(fitting, settings | ({} if kind is None else {"kind": kind}))
     measured = EncodedTable.of(table)
     asked.check_noise(measured.table.noise_variance is not None)
-    if asked.transform == HELD_OUT:
-        asked = replace(asked, transform=choose_transform(measured, priors=asked.priors, seed=asked.seed))
+    asked = replace(asked, transform=_transform(measured, asked, minimize))
     if asked.robust and not measured.table.weights and few(torch.tensor(measured.table.y)):
         asked = replace(asked, likelihood="gaussian")  # to a Student-t the rarer value would be an outlier
     encoder, scale, design, data = observe(measured, asked.transform, asked.robust)
@@ -92,6 +93,15 @@ def fit(
         likelihood=asked.likelihood,
     )
     return judged(found)
+
+
+def _transform(measured: EncodedTable, asked: Fitting, minimize: bool | None) -> str:
+    """The transform asked for; of "auto" and "held-out" the one that held-out rows choose, where they do."""
+    if asked.transform == HELD_OUT:
+        return choose_transform(measured, priors=asked.priors, seed=asked.seed, minimize=minimize)
+    if asked.transform == "auto" and not asked.robust:
+        return automatic_transform(measured, asked.priors, asked.seed, minimize)
+    return asked.transform
 
 
 def train(
