@@ -22,7 +22,7 @@ from .factors import Recipe
 from .gaussian_process.gaussian_process import FitReport, GaussianProcess
 from .gaussian_process.hyperparameters import limits
 from .surrogate import Surrogate, log_variance_of
-from .trainees import FullTrainee, StartingPoint, process_at, sparse_recipe, starting_point, svgp_at, triangle
+from .trainees import FullTrainee, StartingPoint, process_at, rows_at, sparse_recipe, starting_point, svgp_at, triangle
 
 EXACT_ROWS = 60_000  # beyond, the n^3 / 3 products of the exact factor take more than half an hour on a few cores
 LOVE_ROWS = 50_000  # beyond, one epoch of SVGP is cheaper than the products of LOVE with the n x n matrix
@@ -42,7 +42,7 @@ def fit(
     """Fit a surrogate to measured rows.
 
     Rows with the same features are merged exactly. Where the table has known noise variances, a second process learns
-    sigma^2(x) for new points from them.
+    sigma^2(x) for new points from them, and takes their place where they are estimates from few replicates (`LogVariance`).
 
     Args:
         table: from `read_table`.
@@ -69,9 +69,11 @@ def fit(
     with track(None, "fitting the surrogate") as bar:
         warm = None if warm_start is None else warm_start.gp
         start = starting_point(encoder, design, data, asked, warm, bar.update)
+        data = rows_at(start, encoder, data, asked)
         gp = process_at(start, encoder, design, data, asked)
         recipe, last = train(start, gp, data, encoder, asked, bar.update)
-    report = replace(last, starts=start.report["starts"], limits=limits(gp, data))
+    known = {name: start.report[name] for name in ("starts", "notes")}
+    report = replace(last, limits=limits(gp, data), **known)
     found = Surrogate(
         kind=kind,
         target=str(measured.table.target),

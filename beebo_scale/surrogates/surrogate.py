@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 FILE_KEY = "beebo_scale_surrogate"  # where a checkpoint, ours or Lightning's, keeps the surrogate
+FLAT_NOISE = "paper"  # priors whose prior of the noise is flat from 1e-3 to 10
 FILE_FORMAT = 3  # 1 knew no packed rows, 2 features only
 PREDICTED_AT_ONCE = 2048  # rows predicted at once, fewer ...
 CHUNK_NUMBERS = 2**25  # ... where k(rows, centers) would hold more numbers than this: 256 MB in float64
@@ -93,6 +94,11 @@ class Surrogate:
         return self._posterior
 
     @property
+    def noise_known(self) -> bool:
+        """Whether noise variances of measured rows are what they say; False if they are none or look like estimates."""
+        return self.log_variance is not None and self.log_variance.degrees is None
+
+    @property
     def batch_variance(self) -> float:
         """Variance A_b of the shift of a batch, in squared standardised units; 0 without batches."""
         return 0.0 if self.design.batch is None else batch_variance(self.gp)
@@ -145,7 +151,7 @@ class Surrogate:
             "reason": self.reason,
             "likelihood": self.likelihood,
             **self.design.summary(self.gp),
-            "fit": asdict(self.report) | {"limits": list(self.report.limits)},
+            "fit": asdict(self.report) | {n: list(getattr(self.report, n)) for n in ("limits", "notes")},
             "warning": self.report.warning,
             **self.recipe.summary(),
         }
@@ -191,6 +197,11 @@ def new_gp(encoder: Encoder, priors: str, design: Design | None = None) -> Gauss
     design = design or Design()
     kernel = design.kernel(screen_kernel(encoder.kinds, encoder.slices(), priors, alone=design.plain))
     return GaussianProcess(kernel, priors, max(1, len(design.tasks)), design.task_column)
+
+
+def new_noise_gp(encoder: Encoder, priors: str) -> GaussianProcess:
+    """A process for log sigma^2; the prior of its own noise is flat, as log variances from few replicates are noisy."""
+    return GaussianProcess(screen_kernel(encoder.kinds, encoder.slices(), priors), FLAT_NOISE)
 
 
 def _moments(posterior: Posterior, X: Tensor) -> tuple[Tensor, Tensor]:
@@ -251,6 +262,7 @@ def log_variance_of(content: dict[str, Any] | None, encoder: Encoder, priors: st
     """Inverse of `LogVariance.to_dict`."""
     if content is None:
         return None
-    gp = new_gp(encoder, priors)
-    gp.load_state_dict(content["hyperparameters"])
-    return LogVariance(gp, measurements_of(content["data"]), content["shift"], content["scale"])
+    gp = new_noise_gp(encoder, priors)
+    gp.load_state_dict(content["hyperparameters"], strict=False)  # earlier versions had another prior of the noise
+    data, degrees = measurements_of(content["data"]), content.get("degrees")
+    return LogVariance(gp, data, content["shift"], content["scale"], degrees)

@@ -6,6 +6,7 @@ take the same steps: the plain one behind `fit`, and Lightning's trainer (`train
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from typing import Any
@@ -13,6 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from ..errors import InputError
 from ..kernel_posterior import KernelPosterior
 from ..kernels.screen import bound_lengthscales
 from ..screening import Encoder
@@ -31,10 +33,11 @@ from .factors import Exact, Love, Recipe, Sparse
 from .gaussian_process.exact import ROWS_OF_FACTOR
 from .gaussian_process.gaussian_process import FitReport, GaussianProcess, fit_hyperparameters
 from .gaussian_process.hyperparameters import find_hyperparameters
-from .gaussian_process.learned_noise import learn_noise
-from .surrogate import new_gp
+from .gaussian_process.learned_noise import LogVariance, learn_noise
+from .surrogate import log_variance_of, new_gp, new_noise_gp
 
 POOL_ROWS = 20  # rows for each inducing point, from which they are chosen
+EVIDENCE = 3.0  # nats by which smoothed variances must explain the targets better: odds of twenty to one
 KERNEL_COPIES = 3  # of a block of rows of k(Z, Z), alive at once
 
 
@@ -81,17 +84,47 @@ def starting_point(
     if fresh is not None:
         bound(fresh, some, fitting)
     seen = without_extremes(some) if fitting.robust else some
-    report = find_hyperparameters(gp, seen, fitting.iterations, on_step, fresh)
-    log_variance = Z = None
+    noise = Z = None
     if data.noise is not None:
         features = replace(some, X=some.X[:, : encoder.width])
-        noise = learn_noise(new_gp(encoder, fitting.priors), features, fitting.iterations, on_step=on_step)
-        log_variance = noise.to_dict()
+        noise = learn_noise(new_noise_gp(encoder, fitting.priors), features, fitting.iterations, on_step)
+    report, noise = _search(gp, fresh, seen, noise, fitting.iterations, on_step)
     if fitting.kind in ("sgpr", "svgp"):
         m = fitting.approximation.inducing_points
         pool = subset(data, fitting, max(POOL_ROWS * m, fitting.fit_rows)).X
         Z = select_inducing_points(gp.kernel, pool, m, fitting.seed)
-    return StartingPoint(gp.state_dict(), asdict(report), Z, log_variance)
+    return StartingPoint(gp.state_dict(), asdict(report), Z, None if noise is None else noise.to_dict())
+
+
+def _search(
+    gp: GaussianProcess,
+    fresh: GaussianProcess | None,
+    seen: Observations,
+    noise: LogVariance | None,
+    iterations: int,
+    on_step: Callable[[], object] | None,
+) -> tuple[FitReport, LogVariance | None]:
+    """Hyperparameters with the variances as given or, where they look like estimates, smoothed: what tells y better."""
+    first = copy.deepcopy(gp.state_dict())
+    if noise is None or noise.degrees is None:
+        return find_hyperparameters(gp, seen, iterations, on_step, fresh), noise
+    smooth = find_hyperparameters(gp, noise.smoothed(seen), iterations, on_step, fresh)
+    ended = copy.deepcopy(gp.state_dict())
+    gp.load_state_dict(first)
+    try:
+        given = find_hyperparameters(gp, seen, iterations, on_step, fresh)
+    except InputError:  # an estimate near zero
+        given = None
+    if given is not None and smooth.log_likelihood < given.log_likelihood + EVIDENCE:
+        return given, replace(noise, degrees=None)
+    gp.load_state_dict(ended)
+    return replace(smooth, notes=(noise.note,)), noise
+
+
+def rows_at(start: StartingPoint, encoder: Encoder, data: Measurements, fitting: Fitting) -> Measurements:
+    """The rows that training goes on with: their variances smoothed where the start took them for estimates."""
+    noise = log_variance_of(start.log_variance, encoder, fitting.priors)
+    return data if noise is None else noise.smoothed(data)
 
 
 def subset(data: Measurements, fitting: Fitting, size: int | None = None) -> Observations:

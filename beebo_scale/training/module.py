@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import inspect
+from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, Literal
@@ -27,6 +28,7 @@ from ..surrogates.trainees import (
     SvgpTrainee,
     process_at,
     recipe_of,
+    rows_at,
     starting_point,
     svgp_at,
 )
@@ -35,7 +37,7 @@ from .metrics import Metrics
 from .settings import takes
 from .store import DATA_KEY, Store
 
-START = 2  # format of the files of starting points
+START = 3  # format of the files of starting points
 SETTLING = 3  # passes over all rows, each time that a robust fit is judged: more gain less than they cost
 FITTED = ("kind", "priors", "inducing_points", "likelihood")  # settings in which a fit that goes on must agree
 JUDGED = ("likelihood",)  # with the checkpoint, and one that is judged
@@ -104,7 +106,8 @@ class SurrogateModule(pl.LightningModule):
         if stage != "fit":
             return
         self.start = StartingPoint(**torch.load(self._start_path(), weights_only=True))
-        store, data, how = self._store, self.data.training, self.fitting
+        store, how = self._store, self.fitting
+        self.rows = data = rows_at(self.start, store.encoder, self.data.training, how)
         gp = process_at(self.start, store.encoder, store.design, data, how)
         if self.full_batch:
             self.trainee: Any = FullTrainee(self.start, gp, data, store.encoder, how)
@@ -180,8 +183,10 @@ class SurrogateModule(pl.LightningModule):
             scale=store.scale,
             priors=how.priors,
             gp=copy.deepcopy(trainee.gp).cpu().requires_grad_(True),
-            data=self.data.training,
-            report=trainee.last if self.full_batch else trainee.report(self.global_step),
+            data=self.rows,
+            report=replace(
+                trainee.last if self.full_batch else trainee.report(self.global_step), notes=self.start.report["notes"]
+            ),
             recipe=recipe_of(trainee),
             log_variance=log_variance_of(self.start.log_variance, store.encoder, how.priors),
             reason="asked for",
@@ -222,7 +227,8 @@ class SurrogateModule(pl.LightningModule):
         mean, variance, noise = self._predict(rows)
         scale = self.surrogate.scale
         own, _ = scale.moments(mean, variance)
-        variance, noise = variance + self.surrogate.batch_variance, known[0] if known else noise
+        variance = variance + self.surrogate.batch_variance
+        noise = known[0] if known and self.surrogate.noise_known else noise
         judge = PREDICTIVE[self.surrogate.likelihood]
         self.metrics.update((own, y), judge(scale.standardise(y), mean, variance, noise))
         for name, metric in self.metrics.by_name.items():
