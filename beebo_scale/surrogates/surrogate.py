@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
+from gpytorch.priors import GammaPrior
 from torch import Tensor
 
 from ..errors import InputError
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 FILE_KEY = "beebo_scale_surrogate"  # where a checkpoint, ours or Lightning's, keeps the surrogate
-FLAT_NOISE = "paper"  # priors whose prior of the noise is flat from 1e-3 to 10
 FILE_FORMAT = 3  # 1 knew no packed rows, 2 features only
 PREDICTED_AT_ONCE = 2048  # rows predicted at once, fewer ...
 CHUNK_NUMBERS = 2**25  # ... where k(rows, centers) would hold more numbers than this: 256 MB in float64
@@ -199,9 +199,15 @@ def new_gp(encoder: Encoder, priors: str, design: Design | None = None) -> Gauss
     return GaussianProcess(kernel, priors, max(1, len(design.tasks)), design.task_column)
 
 
-def new_noise_gp(encoder: Encoder, priors: str) -> GaussianProcess:
-    """A process for log sigma^2; the prior of its own noise is flat, as log variances from few replicates are noisy."""
-    return GaussianProcess(screen_kernel(encoder.kinds, encoder.slices(), priors), FLAT_NOISE)
+def new_noise_gp(encoder: Encoder) -> GaussianProcess:
+    """A process for log sigma^2, which may be much noise and little signal where the variances are estimates.
+
+    Its signal has a scale of its own, and priors favour no short lengthscale, by which noise would pass for signal.
+    """
+    gp = new_gp(encoder, "paper")
+    gp.kernel.register_prior("outputscale_prior", GammaPrior(1.0, 1.0), "outputscale")
+    gp.kernel.outputscale = 0.5
+    return gp
 
 
 def _moments(posterior: Posterior, X: Tensor) -> tuple[Tensor, Tensor]:
@@ -262,7 +268,7 @@ def log_variance_of(content: dict[str, Any] | None, encoder: Encoder, priors: st
     """Inverse of `LogVariance.to_dict`."""
     if content is None:
         return None
-    gp = new_noise_gp(encoder, priors)
-    gp.load_state_dict(content["hyperparameters"], strict=False)  # earlier versions had another prior of the noise
+    gp = new_noise_gp(encoder) if "degrees" in content else new_gp(encoder, priors)  # as earlier versions had it
+    gp.load_state_dict(content["hyperparameters"])
     data, degrees = measurements_of(content["data"]), content.get("degrees")
     return LogVariance(gp, data, content["shift"], content["scale"], degrees)

@@ -87,7 +87,7 @@ def starting_point(
     noise = Z = None
     if data.noise is not None:
         features = replace(some, X=some.X[:, : encoder.width])
-        noise = learn_noise(new_noise_gp(encoder, fitting.priors), features, fitting.iterations, on_step)
+        noise = learn_noise(new_noise_gp(encoder), features, fitting.iterations, on_step)
     report, noise = _search(gp, fresh, seen, noise, fitting.iterations, on_step)
     if fitting.kind in ("sgpr", "svgp"):
         m = fitting.approximation.inducing_points
