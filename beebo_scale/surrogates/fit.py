@@ -42,7 +42,7 @@ def fit(
     """Fit a surrogate to measured rows.
 
     Rows with the same features are merged exactly. Where the table has known noise variances, a second process learns
-    sigma^2(x) for new points from them, and takes their place where they are estimates from few replicates (`LogVariance`).
+    sigma^2(x) for new points from them; where they are rather estimates from few replicates, it takes their place.
 
     Args:
         table: from `read_table`.
@@ -59,6 +59,7 @@ def fit(
     asked.check_noise(measured.table.noise_variance is not None)
     if asked.transform == HELD_OUT:
         asked = replace(asked, transform=choose_transform(measured, priors=asked.priors, seed=asked.seed))
+    data: Measurements
     encoder, scale, design, data = observe(measured, asked.transform, asked.robust)
     kind, reason = "svgp" if asked.robust else asked.kind, "asked for"
     if kind == "auto":

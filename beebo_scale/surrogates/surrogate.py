@@ -20,17 +20,20 @@ from ..kernels.stationary import freeze
 from ..posterior import Posterior
 from ..progress import track
 from ..screening import Encoder, Table, atomic_write, check_folder
+from .approximate.student_t import INFORMATIVE
 from .data.observations import Measurements, measurements_of
 from .data.target import TargetScale
 from .data.tasks_and_batches import Design, batch_variance
 from .factors import Exact, Love, Recipe, Sparse
-from .gaussian_process.gaussian_process import FitReport, GaussianProcess
+from .gaussian_process.gaussian_process import FitReport, GaussianProcess, own_noise
 from .gaussian_process.learned_noise import LogVariance
+from .gaussian_process.noise import ScaledNoise
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 FILE_KEY = "beebo_scale_surrogate"  # where a checkpoint, ours or Lightning's, keeps the surrogate
+ROBUST = "student-t"
 FILE_FORMAT = 3  # 1 knew no packed rows, 2 features only
 PREDICTED_AT_ONCE = 2048  # rows predicted at once, fewer ...
 CHUNK_NUMBERS = 2**25  # ... where k(rows, centers) would hold more numbers than this: 256 MB in float64
@@ -59,7 +62,7 @@ class Surrogate:
         log_variance: the learned noise of new points, None where they have the noise of `gp` itself.
         reason: why this kind, where it was chosen automatically.
         design: what a measured row says beside its features.
-        likelihood: "gaussian" or "student-t".
+        likelihood: "gaussian" or "student-t"; noise of the posterior is then that of the same information.
     """
 
     kind: str
@@ -80,6 +83,8 @@ class Surrogate:
     def of_rows(self) -> Posterior:
         """The posterior over whole rows of the data, the columns of the design with the features."""
         noise = None if self.log_variance is None else self.log_variance.noise()
+        if self.likelihood == ROBUST:
+            noise = ScaledNoise(own_noise(self.gp, self.data), INFORMATIVE)
         return self.recipe.posterior(self.gp, self.data, noise)
 
     @cached_property
@@ -157,10 +162,11 @@ class Surrogate:
         }
 
     def _noise_std(self) -> float:
-        """Root mean square of the noise of a new measurement over the measured inputs, in units of g(target)."""
+        """Root mean square of the noise of a measurement (its scale, if robust) at the measured inputs, in units of g(target)."""
         rows = torch.arange(len(self.data)).split(PREDICTED_AT_ONCE)
         width, noise = self.encoder.width, self.posterior().noise
         total = sum(float(noise(self.data.take(some).X[:, :width]).sum()) for some in rows)
+        total /= INFORMATIVE if self.likelihood == ROBUST else 1.0
         return (total / len(self.data)) ** 0.5 * self.scale.scale
 
     def save(self, path: str | os.PathLike[str]) -> None:

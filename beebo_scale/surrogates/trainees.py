@@ -37,7 +37,6 @@ from .gaussian_process.learned_noise import LogVariance, learn_noise
 from .surrogate import log_variance_of, new_gp, new_noise_gp
 
 POOL_ROWS = 20  # rows for each inducing point, from which they are chosen
-EVIDENCE = 3.0  # nats by which smoothed variances must explain the targets better: odds of twenty to one
 KERNEL_COPIES = 3  # of a block of rows of k(Z, Z), alive at once
 
 
@@ -104,7 +103,11 @@ def _search(
     iterations: int,
     on_step: Callable[[], object] | None,
 ) -> tuple[FitReport, LogVariance | None]:
-    """Hyperparameters with the variances as given or, where they look like estimates, smoothed: what tells y better."""
+    """Hyperparameters with the variances as given or, where these are rather estimates, smoothed.
+
+    Variances that differ from row to row for other reasons (counts) scatter, too. What tells them apart is the shape of
+    the scatter and how well either explains the targets: an estimate near zero claims far too much of its row.
+    """
     first = copy.deepcopy(gp.state_dict())
     if noise is None or noise.degrees is None:
         return find_hyperparameters(gp, seen, iterations, on_step, fresh), noise
@@ -115,7 +118,7 @@ def _search(
         given = find_hyperparameters(gp, seen, iterations, on_step, fresh)
     except InputError:  # an estimate near zero
         given = None
-    if given is not None and smooth.log_likelihood < given.log_likelihood + EVIDENCE:
+    if given is not None and smooth.log_likelihood + noise.log_odds(seen) <= given.log_likelihood:
         return given, replace(noise, degrees=None)
     gp.load_state_dict(ended)
     return replace(smooth, notes=(noise.note,)), noise

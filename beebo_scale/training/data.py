@@ -125,7 +125,7 @@ class ScreeningDataModule(pl.LightningDataModule):
             self._loaded = self.screen.digest
 
     def train_dataloader(self) -> DataLoader[Any]:
-        """Minibatches of merged training rows as the module takes them, or one empty batch where the module takes all rows at once."""
+        """The module's training rows in minibatches, or one empty batch where the module takes all rows at once."""
         trainer = self.trainer
         assert trainer is not None
         module: Any = trainer.lightning_module

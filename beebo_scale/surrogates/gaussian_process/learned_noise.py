@@ -78,6 +78,21 @@ class LogVariance:
             variance = torch.cat([noise(data.take(rows).X[:, :width].double()) for rows in chunks])
         return replace(data, noise=(variance / data.count).to(data.y))
 
+    def residuals(self, data: Measurements) -> Tensor:
+        """Given log variance of a single measurement minus log sigma^2(x), n."""
+        assert data.noise is not None
+        with torch.no_grad():
+            return (data.noise * data.count).log() - self.noise()(data.X[:, : self.data.X.shape[-1]]).log()
+
+    def log_odds(self, data: Measurements) -> float:
+        """How much likelier the residuals are as those of estimates with k degrees of freedom than as normal ones, nats."""
+        if self.degrees is None:
+            return -math.inf
+        log_u, a = self.residuals(data), self.degrees / 2
+        gamma = a * math.log(a) - math.lgamma(a) + a * (log_u - log_u.exp())  # density of log u
+        normal = -0.5 * (torch.log(2 * math.pi * log_u.var(correction=0)) + 1)  # mean of the log density
+        return float((gamma - normal).sum())
+
     @property
     def note(self) -> str:
         """What a user should know of variances that are estimates; empty where they are known."""
@@ -116,9 +131,8 @@ def learn_noise(
     if scale == 0.0:
         return found
     find_hyperparameters(gp, rows, maxiter, on_step)
-    with torch.no_grad():
-        log_u = log_variance - found.noise()(data.X).log()
-        gap = float(log_u.exp().mean().log() - log_u.mean())
+    log_u = found.residuals(data)
+    gap = float(log_u.exp().mean().log() - log_u.mean())
     if gap < log_bias(SURE / 2):
         return found
     low, high = 0.05, SURE / 2
