@@ -162,7 +162,7 @@ class Surrogate:
         }
 
     def _noise_std(self) -> float:
-        """Root mean square of the noise of a measurement (its scale, if robust) at the measured inputs, in units of g(target)."""
+        """Root mean square of the noise of a measurement (scale, if robust) at measured inputs, units of g(target)."""
         rows = torch.arange(len(self.data)).split(PREDICTED_AT_ONCE)
         width, noise = self.encoder.width, self.posterior().noise
         total = sum(float(noise(self.data.take(some).X[:, :width]).sum()) for some in rows)

@@ -1,4 +1,4 @@
-"""What is trained, by kind: SVGP by minibatches, the others by a search on some rows and runs of L-BFGS.
+"""What is trained, by kind: SVGP by minibatches, the others by a search and runs of L-BFGS on some rows.
 
 Training starts at a `StartingPoint`, goes on by steps of a trainee, and ends in what a `Surrogate` keeps. Two drivers
 take the same steps: the plain one behind `fit`, and Lightning's trainer (`training.module`).
@@ -23,7 +23,7 @@ from ..workers import Workers
 from .approximate.inducing import select_inducing_points
 from .approximate.love import LoveOptions, love_posterior
 from .approximate.rank import free_memory
-from .approximate.sgpr import fit_sgpr, sgpr_posterior
+from .approximate.sgpr import sgpr_posterior
 from .approximate.student_t import StudentSVGP
 from .approximate.svgp import SVGP, SvgpTrainee
 from .data.observations import Measurements, Observations, draw_inputs
@@ -163,9 +163,11 @@ def svgp_at(start: StartingPoint, gp: GaussianProcess, data: Measurements, encod
 
 
 class FullTrainee(nn.Module):
-    """All rows at once: a step is a run of L-BFGS, on some rows for the exact likelihood, on all for SGPR's bound.
+    """A step is a run of L-BFGS on the exact likelihood of some rows; the posterior has all.
 
-    The first run of the exact likelihood is the search that found the start; runs after it go on from there.
+    The first run is the search that found the start; runs after it go on from there. SGPR keeps these hyperparameters,
+    too: where its points cannot explain the target, its own bound makes up for that by more noise and longer
+    lengthscales, which costs accuracy in the mean and in the noise (scripts/benchmarks/results/sparse_attempts.md).
 
     Args:
         start: of a kind other than "svgp".
@@ -194,9 +196,7 @@ class FullTrainee(nn.Module):
         """Run number 0, 1, ..."""
         device, iterations = self.gp.likelihood.noise.device, self.fitting.iterations
         self.data = self.data.to(device)
-        if self.Z is not None:
-            self.last = fit_sgpr(self.gp, self.Z, self.data, iterations, on_step)
-        elif number > 0:
+        if number > 0:
             self.last = fit_hyperparameters(self.gp, subset(self.data, self.fitting), iterations)
         for p in self.gp.parameters():  # other workers may have rounded otherwise
             Workers.current().first(p.data)

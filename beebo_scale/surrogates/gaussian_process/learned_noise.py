@@ -85,7 +85,7 @@ class LogVariance:
             return (data.noise * data.count).log() - self.noise()(data.X[:, : self.data.X.shape[-1]]).log()
 
     def log_odds(self, data: Measurements) -> float:
-        """How much likelier the residuals are as those of estimates with k degrees of freedom than as normal ones, nats."""
+        """How many nats likelier the residuals are as those of estimates with k degrees of freedom than as normal."""
         if self.degrees is None:
             return -math.inf
         log_u, a = self.residuals(data), self.degrees / 2
