@@ -97,8 +97,8 @@ class Fitting:
     iterations: int = setting(100, "of L-BFGS, at most; 0 keeps the hyperparameters of a warm start (svgp trains on)")
     fit_rows: int = setting(
         3000,
-        "distinct inputs, of random measurements, that the hyperparameters are fitted to at most (sgpr and svgp start "
-        "from what these give and go on with all rows); the posterior always uses all",
+        "distinct inputs, of random measurements, that the hyperparameters are fitted to at most (svgp starts from "
+        "what these give and goes on with all rows); the posterior always uses all",
     )
     seed: int = setting(0, "the same seed and input give the same surrogate and batch")
 

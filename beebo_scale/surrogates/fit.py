@@ -24,7 +24,7 @@ from .factors import Recipe
 from .gaussian_process.gaussian_process import FitReport, GaussianProcess
 from .gaussian_process.hyperparameters import limits
 from .surrogate import Surrogate, log_variance_of
-from .trainees import FullTrainee, StartingPoint, process_at, sparse_recipe, starting_point, svgp_at, triangle
+from .trainees import FullTrainee, StartingPoint, process_at, rows_at, sparse_recipe, starting_point, svgp_at, triangle
 
 EXACT_ROWS = 60_000  # beyond, the n^3 / 3 products of the exact factor take more than half an hour on a few cores
 LOVE_ROWS = 50_000  # beyond, one epoch of SVGP is cheaper than the products of LOVE with the n x n matrix
@@ -45,7 +45,7 @@ def fit(
     """Fit a surrogate to measured rows.
 
     Rows with the same features are merged exactly. Where the table has known noise variances, a second process learns
-    sigma^2(x) for new points from them.
+    sigma^2(x) for new points from them; where they are rather estimates from few replicates, it takes their place.
 
     Args:
         table: from `read_table`.
@@ -64,6 +64,7 @@ def fit(
     asked = replace(asked, transform=_transform(measured, asked, minimize))
     if asked.robust and not measured.table.weights and few(torch.tensor(measured.table.y)):
         asked = replace(asked, likelihood="gaussian")  # to a Student-t the rarer value would be an outlier
+    data: Measurements
     encoder, scale, design, data = observe(measured, asked.transform, asked.robust)
     kind, reason = "svgp" if asked.robust else asked.kind, "asked for"
     if kind == "auto":
@@ -74,9 +75,11 @@ def fit(
     with track(None, "fitting the surrogate") as bar:
         warm = None if warm_start is None else warm_start.gp
         start = starting_point(encoder, design, data, asked, warm, bar.update)
+        data = rows_at(start, encoder, data, asked)
         gp = process_at(start, encoder, design, data, asked)
         recipe, last = train(start, gp, data, encoder, asked, bar.update)
-    report = replace(last, starts=start.report["starts"], limits=limits(gp, data))
+    known = {name: start.report[name] for name in ("starts", "notes")}
+    report = replace(last, limits=limits(gp, data), **known)
     found = Surrogate(
         kind=kind,
         target=str(measured.table.target),
