@@ -1,4 +1,4 @@
-"""Gradient ascent of whole batches inside a space: projected Adam, and a polish by L-BFGS-B or, under constraints, SPG."""
+"""Gradient ascent of whole batches inside a space: projected Adam, then L-BFGS-B or, under constraints, SPG."""
 
 from __future__ import annotations
 

@@ -72,8 +72,8 @@ class Conditions:
     def none_alone(self) -> NDArray[np.bool_]:
         """Whether one condition alone holds nowhere in the box, N."""
         most, least = np.maximum(self.A, 0.0) @ self.top, np.minimum(self.A, 0.0) @ self.top
-        none: NDArray[np.bool_] = (most < self.b - APART) | (self.equal & (least > self.b + APART))
-        return none.any(axis=1, keepdims=False)
+        none: NDArray[np.bool_] = ((most < self.b - APART) | (self.equal & (least > self.b + APART))).max(axis=1)
+        return none
 
 
 def nearest(Y: Array, conditions: Conditions) -> tuple[Array, NDArray[np.bool_]]:
