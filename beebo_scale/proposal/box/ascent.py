@@ -180,7 +180,7 @@ def ascend(acqf: BatchedEnergyEntropy, X: Tensor, space: Space, search: BoxSearc
         b x q x d batches of the space and their b values.
     """
     by_polish = bool(search.polish) and acqf.conditioned.exact and bool(space.continuous.any())
-    if by_polish and space.plain and not space.discrete:  # from a good start Adam adds time and nothing else
+    if by_polish and not space.discrete:  # from a good start Adam adds time and nothing else
         search = replace(search, steps=0)
     elif not by_polish:
         search = replace(search, steps=search.steps + search.polish)
