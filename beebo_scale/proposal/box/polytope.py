@@ -21,7 +21,7 @@ from .nearest import Conditions, nearest
 Inequality = tuple[Tensor, Tensor, float]  # indices, coefficients, right-hand side: sum_i c_i x_i >= b, as in botorch
 TOLERANCE = 1e-11  # a condition missed by less is met
 DUST = 1e-12  # of the numbers that meet in a condition: rounding
-FLAT = 1e-9  # room that is none
+FLAT = 1e-7  # room that is none: the accuracy of linear programs
 WALK = 50  # steps of a random walk
 
 
@@ -203,7 +203,7 @@ def _largest_ball(
     solved = linprog(
         np.r_[np.zeros(k), -1.0],
         np.c_[-faces, lengths][~equal],
-        -right[~equal] + FLAT * equal.any(),
+        TOLERANCE - right[~equal],
         np.c_[faces, np.zeros(len(faces))][equal] if equal.any() else None,
         right[equal] if equal.any() else None,
         bounds=[(None, None)] * k + [(None, 1.0)],
@@ -216,7 +216,7 @@ def _most(faces: NDArray[np.float64], right: NDArray[np.float64], equal: NDArray
     """How far a point may be inside one condition while it meets all."""
     limits = [(bound, bound if same else np.inf) for bound, same in zip(right, equal, strict=True)]
     low, high = np.array(limits).T
-    solved = milp(-faces[face], constraints=LinearConstraint(faces, low - FLAT, high + FLAT), bounds=(-np.inf, np.inf))
+    solved = milp(-faces[face], constraints=LinearConstraint(faces, low, high), bounds=(-np.inf, np.inf))
     return np.inf if solved.x is None else float(faces[face] @ solved.x - right[face])
 
 
