@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import combinations
 from typing import Any
 
 import torch
@@ -15,6 +16,7 @@ from ...errors import InputError
 from . import polytope
 from .polytope import TOLERANCE, Inequality, Polytope
 
+TRADED = 12  # steps of one whole number that others make up for, at most
 MENDED_POINTS = 50  # points that are mended one by one where no sampled point fits
 
 
@@ -276,6 +278,22 @@ class Space:
         if like is not None:
             U, moving = torch.where(self.tied, self.unit(like), U), moving & ~self.tied
         return self._feasible(U, moving)
+
+    def mended(self, X: Tensor) -> Tensor:
+        """Those of the points (n x d) of which a projection of their own continuous columns makes one of the space."""
+        return X[self.contains(X)] if self.plain else self._feasible(self.unit(X), self.relaxed & ~self.tied)
+
+    @cached_property
+    def trades(self) -> list[tuple[int, int, int, int]]:
+        """Pairs of own whole numbers and the steps of each that together keep an equality."""
+        found = []
+        own = [column for column in self.integer if column not in self.shared]
+        for a in self.polytope.A[self.polytope.equal].tolist():
+            for i, j in combinations([column for column in own if a[column] != 0.0], 2):
+                ratio = -(a[i] / self.integer[i]) / (a[j] / self.integer[j])
+                n = next((n for n in range(1, TRADED + 1) if abs(n * ratio - round(n * ratio)) < 1e-9), 0)
+                found += [(i, j, sign * n, sign * round(n * ratio)) for sign in (1, -1) if n]
+        return found
 
     def _feasible(self, U: Tensor, moving: Tensor) -> Tensor:
         U = self._rounded(U)
