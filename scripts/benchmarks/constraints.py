@@ -18,6 +18,7 @@ from typing import Any
 
 import pandas as pd
 import torch
+from common import machine_words, write_results
 
 import beebo_scale as bs
 from beebo_scale.proposal.box.multistart import optimize_box
