@@ -117,8 +117,8 @@ def polish(acqf: BatchedEnergyEntropy, X: Tensor, space: Space, iterations: int)
     return batch(np.clip(found.x, 0.0, 1.0))
 
 
-def slide(acqf: BatchedEnergyEntropy, X: Tensor, space: Space, iterations: int) -> Tensor:
-    """A batch moved on in its continuous columns under the inequalities and equalities of the space.
+def slide(acqf: BatchedEnergyEntropy, X: Tensor, space: Space, iterations: int, moving: Tensor | None = None) -> Tensor:
+    """A batch moved on under the inequalities and equalities of the space.
 
     Spectral projected gradient: the step of Barzilai and Borwein, the nearest batch inside, a search on the line to
     it (Birgin, Martinez and Raydan, SIAM J. Optim. 10, 2000).
@@ -128,23 +128,25 @@ def slide(acqf: BatchedEnergyEntropy, X: Tensor, space: Space, iterations: int) 
         X: q x d batch of the space.
         space: where it may go.
         iterations: at most.
+        moving: d booleans, the columns that move; None takes the continuous ones.
 
     Returns:
         q x d, the best batch visited.
     """
+    moving = space.continuous if moving is None else moving
 
     def value_and_slope(U: Tensor) -> tuple[float, Tensor]:
-        here = torch.where(space.continuous, space.own(U), X).requires_grad_(True)
+        here = torch.where(moving, space.own(U), X).requires_grad_(True)
         value = acqf(here).sum()
         slope = torch.autograd.grad(-value, here)[0] * (space.bounds[1] - space.bounds[0])
-        return -float(value.detach()), slope * space.continuous
+        return -float(value.detach()), slope * moving
 
-    U = space.relax(space.unit(X)[None], space.continuous)[0]
+    U = space.relax(space.unit(X)[None], moving)[0]
     value, slope = value_and_slope(U)
     best, best_value, recent = U, value, [value]
     length = FIRST / max(float(slope.abs().max()), 1e-300)
     for _ in range(iterations):
-        way = space.relax((U - length * slope)[None], space.continuous)[0] - U
+        way = space.relax((U - length * slope)[None], moving)[0] - U
         fall = float((slope * way).sum())
         if -fall <= SLIDE * max(1.0, abs(value)):
             break
@@ -161,7 +163,7 @@ def slide(acqf: BatchedEnergyEntropy, X: Tensor, space: Space, iterations: int) 
         recent = [*recent, value][-REMEMBERED:]
         if value < best_value:
             best, best_value = U, value
-    return torch.where(space.continuous, space.own(space.relax(best[None], space.continuous)[0]), X)
+    return torch.where(moving, space.own(space.relax(best[None], moving)[0]), X)
 
 
 def ascend(acqf: BatchedEnergyEntropy, X: Tensor, space: Space, search: BoxSearch) -> tuple[Tensor, Tensor]:
@@ -185,18 +187,24 @@ def ascend(acqf: BatchedEnergyEntropy, X: Tensor, space: Space, search: BoxSearc
     elif not by_polish:
         search = replace(search, steps=search.steps + search.polish)
     finish = polish if space.plain else slide
-    X, value = (_ascend_mixed if space.discrete else climb)(acqf, X, space, search)
+    X, value = _ascend_mixed(acqf, X, space, search, by_polish) if space.discrete else climb(acqf, X, space, search)
     if by_polish:
         X, value = _better(acqf, X, value, torch.stack([finish(acqf, x, space, search.polish) for x in X]))
     return X, value
 
 
-def _ascend_mixed(acqf: BatchedEnergyEntropy, X: Tensor, space: Space, search: BoxSearch) -> tuple[Tensor, Tensor]:
+def _ascend_mixed(
+    acqf: BatchedEnergyEntropy, X: Tensor, space: Space, search: BoxSearch, by_polish: bool
+) -> tuple[Tensor, Tensor]:
+    def moved(X: Tensor, search: BoxSearch, moving: Tensor) -> Tensor:
+        if by_polish and not space.plain:
+            return torch.stack([slide(acqf, x, space, search.steps, moving) for x in X])
+        return climb(acqf, X, space, search, moving)[0]
+
     with torch.no_grad():
         value = acqf.adapted(X)(X)
     if bool(space.relaxed.any()):
-        moved, _ = climb(acqf, X, space, search)
-        X, value = _better(acqf, X, value, torch.stack([space.settle(x) for x in moved]))
+        X, value = _better(acqf, X, value, torch.stack([space.settle(x) for x in moved(X, search, space.relaxed)]))
     follow = replace(search, steps=search.steps // 4, learning_rate=search.learning_rate / 4)
     for _ in range(EXCHANGES):
         before = value
@@ -204,7 +212,7 @@ def _ascend_mixed(acqf: BatchedEnergyEntropy, X: Tensor, space: Space, search: B
         if not bool((value > before).any()):
             break
         if bool(space.continuous.any()):
-            X, value = _better(acqf, X, value, climb(acqf, X, space, follow, space.continuous)[0])
+            X, value = _better(acqf, X, value, moved(X, follow, space.continuous))
     return X, value
 
 
