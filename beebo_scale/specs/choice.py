@@ -38,7 +38,7 @@ class Box:
     integer: Sequence[str] = setting((), "columns of the box that take whole numbers only", NAMES, metavar="COLUMN")
     constraints: Sequence[str] = setting(
         (),
-        "linear inequalities within one experiment of a box, such as 'acid + 2*base <= 80'",
+        "linear constraints within one experiment of a box, such as 'acid + 2*base <= 80' or 'a + b + c == 100'",
         TEXTS,
         metavar="TEXT",
         also=("--constraint",),
