@@ -74,7 +74,7 @@ def _means(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def _ec50() -> pd.DataFrame:
-    """Y = 10^(3 z), z smooth in two settings plus noise, 5 % of the rows good."""
+    """Y = 10^(3 z), z smooth in two settings plus noise: six orders of magnitude."""
     rng = np.random.default_rng(0)
     x = rng.random((4000, 2))
     z = np.sin(5 * x[:, 0]) * np.cos(4 * x[:, 1]) + 0.1 * rng.standard_normal(4000)
