@@ -51,11 +51,7 @@ class Yardstick:
         if self.ranked is None:
             return np.full(len(values), np.nan)
         sign = 1.0 if self.best < self.floor else -1.0  # the ranked values rise where small ones are good
-<<<<<<< HEAD
-        return np.asarray(1.0 + np.searchsorted(sign * self.ranked, sign * values), dtype=np.float64)
-=======
         return (1 + np.searchsorted(sign * self.ranked, sign * values)).astype(np.float64)
->>>>>>> hd
 
     @property
     def crowded(self) -> bool:
