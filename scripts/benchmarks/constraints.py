@@ -94,7 +94,7 @@ def report(results: dict[str, Any]) -> str:
     lines += ["", "25 rows, three columns (20 <= t <= 80, 1 <= p <= 9, 0 <= n <= 12), exact posterior, 4 restarts. "]
     lines[-1] += "Processor time of one choice, all cases in turn in every round, medians; `times plain` is a ratio of "
     lines[-1] += "these. The constraints cut off the good corner. Before: alternating projections and Adam (commit "
-    lines[-1] += "d811164), the same cases and seeds; its share of a plain box in brackets, where it was run."
+    lines[-1] += "d811164), the same cases and seeds; its share of a plain box, timed cold and so too low, in brackets."
     lines += ["", "| q | case | time | times plain | a(X) | a(X) before |", "|" + "---|" * 6]
     before = {(row["q"], row["case"]): row for row in results["base"]}
     for row in results["rows"]:
