@@ -35,9 +35,10 @@ NOISE: dict[str, Callable[[np.ndarray], np.ndarray]] = {
 GIVEN = ("replicate rows", "estimates", "true variances", "estimates taken as exact")
 
 
-SETTINGS = """Thresholds of the package were set on seeds 1000 to 1011, but for one: degrees of freedom from which variances count as known
-came down from 20 to 10 for the sake of a test, when seeds 0 to 19 with constant noise had been seen under 20 (RMSE 1.03,
-1.01 and 1.00 times that from replicate rows, coverage 0.947, 0.951 and 0.969)."""
+SETTINGS = """\
+Thresholds of the package were set on seeds 1000 to 1011, but for one: the degrees of freedom from which variances count as
+known came down from 20 to 10 for the sake of a test, when seeds 0 to 19 with constant noise had been seen under 20
+(RMSE 1.03, 1.01 and 1.00 times that from replicate rows, coverage 0.947, 0.951 and 0.969)."""
 
 
 def problem(seed: int, replicates: int, noise: str) -> tuple[dict[str, pd.DataFrame], pd.DataFrame]:
