@@ -7,8 +7,8 @@ whose standard deviation is 0.2 everywhere, or 0.08 exp(1.8 x1). The rows that a
 itself; the means with the estimated variances of these, s^2 / r; the means with the true variances; the same means and
 estimates, taken as exact. RMSE is that of the mean, coverage that of the 95 % interval of f, both at 1,000 points of a
 uniform square, means over seeds; the noise is that of a new mean at these points, in units of the true variance (the
-variance of a new measurement for replicate rows). Settings of the package were chosen on seeds 1000 to 1011; those
-reported are 0, 1, .... Writes scripts/benchmarks/results/estimated_variances.{json,md}.
+variance of a new measurement for replicate rows). Seeds 0, 1, ... are reported. Writes
+scripts/benchmarks/results/estimated_variances.{json,md}.
 """
 
 from __future__ import annotations
@@ -34,6 +34,12 @@ NOISE: dict[str, Callable[[np.ndarray], np.ndarray]] = {
     "depends on x": lambda X: 0.08 * np.exp(1.8 * X[:, 0]),
 }
 GIVEN = ("replicate rows", "estimates", "true variances", "estimates taken as exact")
+
+
+SETTINGS = """\
+Thresholds of the package were set on seeds 1000 to 1011, but for one: the degrees of freedom from which variances count
+as known came down from 20 to 10 for the sake of a test, when seeds 0 to 19 with constant noise had been seen under 20
+(RMSE 1.03, 1.01 and 1.00 times that from replicate rows, coverage 0.947, 0.951 and 0.969)."""
 
 
 def problem(seed: int, replicates: int, noise: str) -> tuple[dict[str, pd.DataFrame], pd.DataFrame]:
@@ -120,6 +126,8 @@ def main() -> None:
         "",
         f"Means over {options.seeds} seeds; what the columns are, and how it was done: "
         "`scripts/benchmarks/estimated_variances.py`.",
+        "",
+        SETTINGS,
         "",
         *table(page),
     ]
