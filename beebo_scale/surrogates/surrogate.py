@@ -154,14 +154,14 @@ class Surrogate:
 
     def predicted(self, mean: Tensor, variance: Tensor, noise: Tensor) -> Prediction:
         """Own units of what is predicted in standardised ones: mean and variance of f and the variance of the noise."""
-        return self.scale.predicted(mean, variance, noise + self.batch_variance)
+        return self.scale.predicted(mean, variance, self._squared_scale(noise) + self.batch_variance)
 
     def predict_targets(self, X: Tensor) -> dict[str, Prediction]:
         """`predict_encoded` for each of several targets by name."""
         found = {}
         for i, task in enumerate(self.design.tasks):
             mean, variance, noise = _moments(self.design.of_task(self.of_rows, i), X)
-            found[task.name] = task.scale.predicted(mean, variance, noise + self.batch_variance)
+            found[task.name] = task.scale.predicted(mean, variance, self._squared_scale(noise) + self.batch_variance)
         return found
 
     def summary(self) -> dict[str, Any]:
@@ -190,8 +190,11 @@ class Surrogate:
         rows = torch.arange(len(self.data)).split(PREDICTED_AT_ONCE)
         width, noise = self.encoder.width, self.posterior().noise
         total = sum(float(noise(self.data.take(some).X[:, :width]).sum()) for some in rows)
-        total /= INFORMATIVE if self.likelihood == ROBUST else 1.0
-        return (total / len(self.data)) ** 0.5 * self.scale.scale
+        return float(self._squared_scale(total / len(self.data)) ** 0.5) * self.scale.scale
+
+    def _squared_scale(self, noise: Tensor | float) -> Any:
+        """s^2 of the noise, where the posterior has the variance of normal noise that is as informative."""
+        return noise / INFORMATIVE if self.likelihood == ROBUST else noise
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the surrogate to one file that `load_surrogate` reads; whole or not at all.
