@@ -6,8 +6,8 @@ import pytest
 
 from beebo_scale.errors import InputError
 from beebo_scale.screening import Encoder, read_library, read_table
-from beebo_scale.screening import library as module
 from beebo_scale.screening.files import delimited, parquet
+from beebo_scale.screening.library import library as module
 from beebo_scale.screening.library import open_library
 from tests.screening.test_table import refuse, save
 

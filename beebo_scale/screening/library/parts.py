@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
-from .columns import check_ids, convert
-from .files.opening import Ranges, Source
-from .invalid import Fault, find_faults
-from .places import Place
-from .same import id_texts
-from .table import Table, feature_frame
+from ..columns import check_ids, convert
+from ..files.opening import Ranges, Source
+from ..invalid import Fault, find_faults
+from ..places import Place
+from ..same import id_texts
+from ..table import Table, feature_frame
 
 if TYPE_CHECKING:
     import pandas as pd

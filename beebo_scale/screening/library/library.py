@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..errors import InputError
-from .files.opening import Source, open_parts
-from .invalid import Fault, all_invalid, find_faults
-from .library_parts import FilePart, Part, Survey, TablePart, look_up, survey
-from .places import SHEET, rows_text, shown
-from .same import id_texts
-from .table import Table, wanted_kinds
+from ...errors import InputError
+from ..files.opening import Source, open_parts
+from ..invalid import Fault, all_invalid, find_faults
+from ..places import SHEET, rows_text, shown
+from ..same import id_texts
+from ..table import Table, wanted_kinds
+from .parts import FilePart, Part, Survey, TablePart, look_up, survey
 
 if TYPE_CHECKING:
     import pandas as pd
