@@ -12,8 +12,8 @@ Rows with equal inputs are copies. Where repeats are not allowed, those in the s
 in other groups all take part until one of them is chosen.
 
 Memory: 16 bytes (24 with groups) for each of the 800 q scores that are kept, no more than a million or 50 q of them;
-8 d bytes for each row of the shortlist, at most `LARGEST` in all; one chunk of the library, and what `Greedy` holds.
-Nothing grows with the library.
+8 d bytes for each row of the shortlist, at most `LARGEST` in all, and for the bound a few times 8 * 33; one chunk of
+the library, and what `LazyGreedy` holds. Nothing grows with the library.
 """
 
 from __future__ import annotations

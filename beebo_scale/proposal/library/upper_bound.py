@@ -30,7 +30,7 @@ from .exclusion import as_bytes, repeats
 from .lazy_greedy import SCORED_AT_ONCE, LazyGreedy
 
 PREFIXES = 32  # prefixes S_i that are tried besides the empty one
-WORK = 1 << 37  # multiplications spent on bringing bounds up to date, the largest first
+WORK = 1 << 31  # multiplications spent on bringing bounds up to date, the largest first; more hardly helped
 
 
 @dataclass(frozen=True, eq=False)
