@@ -132,7 +132,7 @@ def encode_measured(table: Table, choice: Choice, drop_invalid: bool = False) ->
                 values, (low, high) = chunk.frame[name], ranges.get(name, (math.inf, -math.inf))
                 ranges[name] = min(low, float(values.min())), max(high, float(values.max()))
         encoder = encoder.reaching(ranges, "the library")
-    return EncodedTable(table, encoder, spelled_alike(encoder.encode(table), encoder))
+    return EncodedTable(table, encoder, spelled_alike(encoder.encode(table), encoder.columns))
 
 
 def prepare_measured(choice: Choice, measured: EncodedTable, id: str | None, drop_invalid: bool = False) -> Prepared:

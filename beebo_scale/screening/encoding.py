@@ -348,4 +348,4 @@ class EncodedTable:
         if isinstance(table, EncodedTable):
             return table
         encoder = Encoder.from_table(table)
-        return cls(table, encoder, spelled_alike(encoder.encode(table), encoder))
+        return cls(table, encoder, spelled_alike(encoder.encode(table), encoder.columns))

@@ -21,9 +21,6 @@ if TYPE_CHECKING:
     import pandas as pd
     import torch
 
-    from .encoding import Encoder
-    from .packing import Packing
-
 RELATIVE = 2.0**-23  # twice the rounding of float32
 ABSOLUTE = 6e-10  # of the range: numbers written with nine decimals of it
 LARGEST = 1e-4  # of the range: beyond, neighbours of a narrow range far from zero would be one
@@ -83,10 +80,16 @@ class SameNumbers:
         return np.where(one, self.names[nearest], numbers + 0.0)
 
 
-def number_columns(encoder: Encoder, packing: Packing | None = None) -> dict[int, Any]:
-    """Where the numbers of the continuous columns begin in a row of bytes: of packed rows, or of rows of float64."""
-    places = packing.offsets() if packing else [8 * cut.start for cut in encoder.slices().values()]
-    return {place: column for place, column in zip(places, encoder.columns, strict=True) if column.kind == "continuous"}
+def number_columns(columns: Sequence[Any], places: Sequence[int] | None = None) -> dict[int, Any]:
+    """Where the numbers of the continuous ones of an encoder's columns begin in a row of bytes.
+
+    Args:
+        columns: of an encoder.
+        places: where each begins, for packed rows; None for rows of float64.
+    """
+    if places is None:
+        places = np.cumsum([0, *(8 * column.width for column in columns)])[:-1].tolist()
+    return {place: column for place, column in zip(places, columns, strict=True) if column.kind == "continuous"}
 
 
 @dataclass(frozen=True, eq=False)
@@ -114,12 +117,12 @@ class SameRows:
         return new
 
 
-def spelled_alike(X: torch.Tensor, encoder: Encoder) -> torch.Tensor:
-    """Encoded rows (n x d) in which numbers that differ by rounding are equal."""
+def spelled_alike(X: torch.Tensor, columns: Sequence[Any]) -> torch.Tensor:
+    """Encoded rows (n x d) in which numbers that differ by rounding are equal; `columns` are those of the encoder."""
     import torch
 
     rows = as_bytes(X.numpy())
-    return torch.from_numpy(SameRows.of(rows, number_columns(encoder)).spelled(rows).view(np.float64))
+    return torch.from_numpy(SameRows.of(rows, number_columns(columns)).spelled(rows).view(np.float64))
 
 
 def _float64(rows: np.ndarray, place: int) -> np.ndarray:

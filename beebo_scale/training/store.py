@@ -121,7 +121,9 @@ class Store:
         rows = self.members(TRAIN)
         noise = None if self.noise is None else self.noise[rows]
         own, packing, y = self.rows[rows].numpy(), self.packing, self.scale.standardise(self.y[rows])
-        packed = torch.from_numpy(SameRows.of(own, number_columns(self.encoder, packing)).spelled(own))
+        packed = torch.from_numpy(
+            SameRows.of(own, number_columns(self.encoder.columns, packing.offsets())).spelled(own)
+        )
         if self.batch is not None:
             packed = torch.cat([packed, self.batch[rows].unsqueeze(-1).view(torch.uint8)], dim=-1)
             packing = Packing((*packing.parts, ("numbers", 1)))

@@ -46,7 +46,7 @@ class Judge:
 
     def __init__(self, rules: Rules, encoder: Encoder) -> None:
         self.rules, packing = rules, Packing.of(encoder)
-        self.columns = number_columns(encoder, packing)
+        self.columns = number_columns(encoder.columns, packing.offsets())
         rows = {"measured_already": rules.measured, "pending": rules.pending, "excluded": rules.excluded}
         packed = {name: packing.packed(X) for name, X in rows.items() if X is not None}
         self._sets = {name: RowSet(own, SameRows.of(own, self.columns)) for name, own in packed.items()}
@@ -126,7 +126,7 @@ def originals(rows: np.ndarray, seed: int = 0) -> np.ndarray:
 def original_inputs(X: Tensor, encoder: Encoder) -> Tensor:
     """The first of the encoded rows (p x d) that is the same experiment as each of them: p row numbers on the CPU."""
     rows = as_bytes(X.detach().cpu().double().numpy())
-    return torch.from_numpy(originals(SameRows.of(rows, number_columns(encoder)).spelled(rows)))
+    return torch.from_numpy(originals(SameRows.of(rows, number_columns(encoder.columns)).spelled(rows)))
 
 
 def row_hashes(rows: np.ndarray, seed: int = 0) -> np.ndarray:

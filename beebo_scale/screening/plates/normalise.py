@@ -16,7 +16,7 @@ from ...errors import InputError
 from ..columns import check_numbers, missing_text
 from ..files.opening import Source, open_source
 from ..places import Place
-from .layout import well_of
+from .wells import well_of
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -15,7 +15,7 @@ from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.lines import Line2D
 from matplotlib.patches import Circle, FancyBboxPatch, Rectangle
 
-from .layout import well_name
+from .wells import well_name
 
 if TYPE_CHECKING:
     import pandas as pd
