@@ -3,6 +3,7 @@
 import ast
 import subprocess
 import sys
+from graphlib import TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -73,6 +74,18 @@ def parts_imported(module):
     known = {part(other) for other in MODULES}
     names = [name.split(".")[1:2] for name in imported(module) if name.split(".")[0] == "beebo_scale"]
     return {name[0] if name and name[0] in known else "__init__" for name in names} - {part(module)}
+
+
+def files_imported(module):
+    """The files of the package that a module names in its imports; a folder's face is none of them."""
+    known = {"beebo_scale." + path.removesuffix(".py").replace("/", "."): path for path in MODULES}
+    found = {known.get(name) or known.get(name.rpartition(".")[0]) for name in imported(module)}
+    return {path for path in found if path and not path.endswith("__init__.py")} - {module}
+
+
+def test_no_files_import_each_other_in_a_circle():
+    files = [module for module in MODULES if not module.endswith("__init__.py")]
+    TopologicalSorter({module: files_imported(module) for module in files}).prepare()  # raises CycleError
 
 
 def test_imports_are_read():
