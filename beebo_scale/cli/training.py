@@ -13,7 +13,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import torch
 from jsonargparse import ArgumentError
 from lightning.pytorch import Trainer
 from lightning.pytorch.callbacks import EarlyStopping, ModelCheckpoint
@@ -25,6 +24,7 @@ from ..errors import InputError
 from ..training.callbacks import AtomicCheckpointIO, GainError, PredictionWriter
 from ..training.data import ScreeningDataModule
 from ..training.module import GONE, SurrogateModule
+from ..training.store import load_checkpoint
 from .arguments import plain_words
 
 PLAIN_WORDS = (
@@ -102,11 +102,13 @@ class Command(LightningCLI):
             return
         if not Path(given).is_file():
             raise InputError(f"{given}: no such checkpoint; give a file that beebo-scale fit wrote")
-        try:
-            content = torch.load(given, weights_only=True, map_location="cpu").get("hyper_parameters", {})
-        except Exception as error:  # what a damaged file raises has no end
-            raise InputError(f"{given}: not a readable checkpoint; give a file that beebo-scale fit wrote") from error
-        settings = {name: value for name, value in content.items() if name not in {"_instantiator", *GONE}}
+        content = load_checkpoint(given)
+        if command != "predict" and "state_dict" not in content:
+            raise InputError(
+                f"{given} is a model, which predict takes; {command} needs a checkpoint of beebo-scale fit"
+            )
+        kept = content.get("hyper_parameters", {})
+        settings = {name: value for name, value in kept.items() if name not in {"_instantiator", *GONE}}
         if settings:
             self.config = self.parser.parse_object({command: {"model": settings}}, self.config)
 
