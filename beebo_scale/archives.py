@@ -88,3 +88,12 @@ def file_sum(path: Path) -> int:
         while piece := file.read(PIECE):
             total = zlib.crc32(piece, total)
     return total
+
+
+def names_of(path: Path) -> list[str]:
+    """What a file of `save` or a checkpoint holds, by name; nothing if it is neither."""
+    try:
+        content = torch.load(path, map_location="meta", weights_only=True, mmap=True)
+    except Exception:  # what a foreign file raises has no end
+        return []
+    return list(content) if isinstance(content, dict) else []

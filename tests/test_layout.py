@@ -47,7 +47,16 @@ ALLOWED = {
     "training": {"archives", "surrogates", "screening", "posterior", *FOUNDATIONS},
     "proposal": {"acquisition", "archives", "energy", "information", "bounds", "posterior", "protocols"}
     | {"surrogates", "screening", "__init__", *FOUNDATIONS},  # __init__ has the version, and imports nothing
-    "campaign": {"acquisition", "energy", "proposal", "surrogates", "screening", "temperature", *FOUNDATIONS},
+    "campaign": {
+        "acquisition",
+        "archives",
+        "energy",
+        "proposal",
+        "surrogates",
+        "screening",
+        "temperature",
+        *FOUNDATIONS,
+    },
     "simulation": {"acquisition", "datasets", "energy", "posterior", "proposal", "screening", "surrogates"}
     | {"temperature", *FOUNDATIONS},
     "report": {"surrogates", "screening", "training", "posterior", *FOUNDATIONS},

@@ -15,7 +15,7 @@ from ..specs import Choice
 from . import plates
 from .arguments import COUNT
 from .faces import FACES
-from .outputs import check_outputs
+from .outputs import check_batch
 
 if TYPE_CHECKING:
     from ..proposal import Prepared
@@ -93,7 +93,7 @@ def _check(options: Namespace, choice: Choice) -> None:
     for name in ("workers", "threads"):
         if options[name] is not None and options[name] < 1:
             raise InputError(f"--{name} {options[name]}: give 1 or more")
-    check_outputs(options.out, {"surrogate": options.surrogate, **choice.files}, {})
+    check_batch(options)
 
 
 @contextmanager
@@ -147,7 +147,7 @@ def _told(options: Namespace, workers: Workers) -> Iterator[None]:
 def _kept(options: Namespace) -> str:
     """What a relaunch finds."""
     if options.run_dir is None:
-        return "nothing is kept (give --run-dir to keep it)"
+        return "no chunks are kept (give --run-dir to keep them)"
     count = len(list((Path(options.run_dir) / "chunks").glob("*.pt")))
     return f"{count} finished chunks are kept in {options.run_dir}; the same command goes on with them"
 

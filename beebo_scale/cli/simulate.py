@@ -15,6 +15,7 @@ from ..specs import Choice, Columns
 from ..specs.setting import number
 from .arguments import COUNT, Typed, parse_names
 from .faces import FACES
+from .outputs import check_simulation
 
 if TYPE_CHECKING:
     from ..simulation import Landscape, TestFunction
@@ -85,6 +86,7 @@ def run(options: Namespace) -> Results:
     strategies = parse_names(options.strategies or ()) or (
         LANDSCAPE_STRATEGIES if isinstance(world, Landscape) else FUNCTION_STRATEGIES
     )
+    check_simulation(options, [f"{name}-{options.first_seed + i}" for i in range(options.seeds) for name in strategies])
     made = Options(fitting, rounds.by_round, options.kappa, choice.search, options.risk, not options.cold)
     with stopping_on_sigterm(), _told(options):
         results = simulate(

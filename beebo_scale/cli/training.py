@@ -26,13 +26,14 @@ from ..training.data import ScreeningDataModule
 from ..training.module import GONE, SurrogateModule
 from ..training.store import load_checkpoint
 from .arguments import plain_words
+from .outputs import SPECIAL, check_training
 
 PLAIN_WORDS = (
     (r'Parser key "([\w.]+)":\s*', r"--\1: "),
     (r"Expected a typing\.Literal\[(.*?)\]", r"choose one of \1"),
     (r"Expected a <class '(\w+)'>", r"expected \1"),
 )
-SPECIAL = ("last", "best", "hpc")  # checkpoints that Lightning finds by itself
+GOES_ON = "a fit goes on by the same command with --ckpt_path last"
 QUIET = (  # said to programmers, not to modellers
     r".*does not have many workers.*",
     r".*Your `IterableDataset` has `__len__` defined.*",
@@ -91,6 +92,11 @@ class Command(LightningCLI):
             parser.add_argument("--out", type=str, required=True, help="predictions: .csv, .csv.gz or .parquet")
             parser.set_defaults({"return_predictions": False})
         return parser
+
+    def parse_arguments(self, parser: LightningArgumentParser, args: Any) -> None:
+        """Read the options; refuse at once to write over what is read, or what another run left."""
+        super().parse_arguments(parser, args)
+        check_training(self.config["subcommand"], self.config[self.config["subcommand"]])
 
     def _parse_ckpt_path(self) -> None:
         """Take the model's settings from a checkpoint; refuse one that is not there before anything else is read."""
@@ -159,8 +165,10 @@ def run(arguments: Sequence[str]) -> None:
             raise InputError(_told(str(error), arguments)) from error
         except SystemExit as leave:
             if isinstance(leave.__context__, KeyboardInterrupt):  # Lightning makes an exit of it
-                raise KeyboardInterrupt("a fit goes on by the same command with --ckpt_path last") from leave
+                raise KeyboardInterrupt(GOES_ON if arguments[0] == "fit" else "") from leave
             raise
+        except UnicodeDecodeError as error:
+            raise InputError("a configuration is not UTF-8 text; give a YAML file by --config") from error
         except (MisconfigurationException, FileNotFoundError) as error:
             raise InputError(str(error)) from error
         except OSError as error:

@@ -107,7 +107,7 @@ def run_loop(run: Run, base: str | os.PathLike[str], on_round: Callable[[], obje
     """
     folder = run.folder(base)
     with open_run(folder, run.identity()) as ledger:
-        for leftover in folder.glob(".*"):  # half written when the run was killed
+        for leftover in folder.glob(".????????.round-*"):  # half written when the run was killed
             leftover.unlink()
         points, values = _finished(run, folder)
         done = len(points)
