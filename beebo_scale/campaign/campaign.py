@@ -136,7 +136,12 @@ class Campaign:
         return Settings.from_yaml(self.folder.settings)
 
     def state(self) -> CampaignState:
-        """Results and proposals as they stand in the folder now."""
+        """Results and proposals as they stand in the folder now.
+
+        Raises:
+            InputError: as in `changes`, or a file is damaged.
+        """
+        self.changes()  # first: what was cut is said as such
         return CampaignState.read(self.folder, self.settings)
 
     def refresh(self) -> None:
