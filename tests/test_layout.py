@@ -57,7 +57,7 @@ ALLOWED = {
         "temperature",
         *FOUNDATIONS,
     },
-    "simulation": {"acquisition", "datasets", "energy", "posterior", "proposal", "screening", "surrogates"}
+    "simulation": {"acquisition", "archives", "datasets", "energy", "posterior", "proposal", "screening", "surrogates"}
     | {"temperature", *FOUNDATIONS},
     "report": {"surrogates", "screening", "training", "posterior", *FOUNDATIONS},
 }

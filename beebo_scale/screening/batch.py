@@ -174,6 +174,11 @@ def standing() -> list[Path]:
     return [path for path, number in log.items() if path.exists() and path.stat().st_ino == number]
 
 
+def csv_bytes(frame: pd.DataFrame) -> bytes:
+    """A frame as CSV, the same bytes on every system."""
+    return frame.to_csv(index=False, lineterminator="\n").encode()
+
+
 def _write_bytes(path: Path, data: bytes) -> None:
     path.write_bytes(data)
 
@@ -182,11 +187,11 @@ def _write_frame(frame: pd.DataFrame, path: Path, suffix: str | None) -> None:
     if suffix == ".parquet":
         frame.to_parquet(path, index=False)
     elif suffix == ".csv":
-        _write_bytes(path, frame.to_csv(index=False, lineterminator="\n").encode())
+        _write_bytes(path, csv_bytes(frame))
     else:
         # Neither name nor time in the gzip header: the same batch gives the same bytes.
         with path.open("wb") as raw, gzip.GzipFile(filename="", mode="wb", fileobj=raw, mtime=0) as packed:
-            packed.write(frame.to_csv(index=False, lineterminator="\n").encode())
+            packed.write(csv_bytes(frame))
 
 
 def _strict(value: Any) -> Any:

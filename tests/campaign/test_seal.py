@@ -42,8 +42,7 @@ def test_results_that_were_cut_at_the_end_of_a_line(campaign):
     )
     (campaign.folder.path / "seal.json").unlink()  # it was meant
     assert Campaign.open(campaign.folder.path).changes() == []
-    path.write_bytes(whole[:-3])
-    assert campaign.suggest().round == 2
+    assert len(campaign.state().measured) == 15
 
 
 def test_a_result_that_was_corrected_is_said_once(campaign):

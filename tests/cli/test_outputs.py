@@ -74,7 +74,7 @@ CASES = {
     "report over anything": (["report", "--run=run", "--out=notes.csv"], "notes.csv is there"),
     "simulate": (
         ["simulate", "--function=ackley", "--dimension=2", "--run-dir=.", "--strategies=random", "--rounds=1", "-q=2"],
-        "summary.csv is there",
+        "rounds.csv is there",
     ),
     "simulate over its landscape": (
         [
