@@ -5,6 +5,7 @@
 
 import io
 import random
+import warnings
 
 import pytest
 import torch
@@ -35,7 +36,9 @@ def as_bytes(content):
 def fitted(folder):
     folder.mkdir()
     run, rows, model = trainer(folder / "run", 1), data(screen(folder / "s.csv", 60), batch_size=16), module("exact")
-    run.fit(model, rows)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # what Lightning says to programmers
+        run.fit(model, rows)
     bs.fit(bs.read_table(folder / "s.csv", "y", id="id"), "exact", iterations=2).save(folder / "model.ckpt")
     return rows.screen
 
