@@ -107,10 +107,9 @@ class Campaign:
                 write_text(new.dropped, listed(table.invalid))
             text = settings.in_folder(folder).to_yaml()
             new.settings.write_text(text, encoding="utf-8")
-        campaign = cls(Folder(folder))
-        with writing(campaign.folder):
-            campaign.refresh()
-        return campaign, table
+            with writing(new):
+                cls(new).refresh()
+        return cls(Folder(folder)), table
 
     @classmethod
     def open(cls, path: str | os.PathLike[str]) -> Campaign:
