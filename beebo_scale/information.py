@@ -25,20 +25,21 @@ def information_gain(covar: Tensor, noise: Tensor | float) -> Tensor:
         noise: sigma^2, variance of each measurement in the units of C: a number or ... q.
 
     Returns:
-        ..., below zero by no more than the rounding in C.
+        ... in the format of C, below zero by no more than the rounding in C. Computed in float64: with little noise the
+        rounding of float32 would make information of repeated points.
 
     Raises:
         ValueError: a noise variance that is not above zero, or C or noise that is not finite.
     """
-    sigma2 = torch.as_tensor(noise, dtype=covar.dtype, device=covar.device)
+    sigma2 = torch.as_tensor(noise, dtype=torch.float64, device=covar.device)
     if not bool((sigma2 > 0).all()):
         raise ValueError("noise variances must be above zero: a noiseless measurement has infinite information")
     s = sigma2.rsqrt().expand(covar.shape[:-1])  # ... q
-    eye = torch.eye(covar.shape[-1], dtype=covar.dtype, device=covar.device)
-    M = eye + s.unsqueeze(-1) * covar * s.unsqueeze(-2)  # ... q x q
+    eye = torch.eye(covar.shape[-1], dtype=torch.float64, device=covar.device)
+    M = eye + s.unsqueeze(-1) * covar * s.unsqueeze(-2)  # ... q x q, float64
     if not bool(torch.isfinite(M).all() & torch.isfinite(sigma2).all()):
         raise ValueError("covariance or noise is not finite")
-    return _HalfLogdet.apply(M)
+    return _HalfLogdet.apply(M).to(covar.dtype)
 
 
 def marginal_gain(variance: Tensor, noise: Tensor | float) -> Tensor:

@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import copy
 import functools
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -34,6 +35,9 @@ from .kernels.stationary import gram
 from .linalg.roots import Root, compressed, spanning_columns
 from .posterior import Posterior
 from .protocols import Noise, Solver
+
+FLOAT32_NOISE = 5e-5  # of the prior variance
+DROWNED = "what float32 leaves in the covariance would count as information"
 
 
 @dataclass(frozen=True)
@@ -243,8 +247,12 @@ class KernelPosterior(Posterior):
         return replace(self, down=down, up=up)
 
     def to(self, *args: Any, **kwargs: Any) -> KernelPosterior:
-        """The same posterior with another dtype or on another device (arguments as in `torch.Tensor.to`)."""
-        return replace(
+        """The same posterior with another dtype or on another device (arguments as in `torch.Tensor.to`).
+
+        Raises:
+            ValueError: float32, which would leave more in C than the noise (see `drowned`).
+        """
+        moved = replace(
             self,
             kernel=copy.deepcopy(self.kernel).to(*args, **kwargs),
             prior_mean=copy.deepcopy(self.prior_mean).to(*args, **kwargs),
@@ -256,6 +264,9 @@ class KernelPosterior(Posterior):
             warp=None if self.warp is None else copy.deepcopy(self.warp).to(*args, **kwargs),
             solver=None if self.solver is None else self.solver.to(*args, **kwargs),
         )
+        if moved.dtype == torch.float32 != self.dtype and drowned(self):
+            raise ValueError(f"the noise variance is below {FLOAT32_NOISE:g} of the prior's: {DROWNED}; use float64")
+        return moved
 
     def _warped(self, X: Tensor) -> Tensor:
         """Inputs as kernel and mean take them, ... q x d."""
@@ -295,6 +306,17 @@ class KernelPosterior(Posterior):
         if self.up is not None:
             v = v + (F @ self.up).square().sum(-1)
         return v.clamp_min(0.0)  # a variance; rounding may leave it a few ulp below zero at a noiseless center
+
+
+def drowned(posterior: KernelPosterior) -> bool:
+    """Whether the noise is so small beside the prior variance that float32 would decide the information gain.
+
+    A root in float32 leaves 1e-7 to 1e-6 of the prior variance in C. With 1,500 rows I was 0.1 % off at a noise
+    variance of 0.01 of the prior's, 2 % at 1e-4 and 51 % at 1e-5; with more rows the last came out negative.
+    """
+    with torch.no_grad():
+        least = min((float(posterior.noise(X).min()) for X in posterior.points.split(1024) if len(X)), default=math.inf)
+    return least < FLOAT32_NOISE * posterior.amplitude
 
 
 def over_centers(posterior: Posterior) -> KernelPosterior:

@@ -73,9 +73,11 @@ def main() -> None:
     print(f"surrogate fitted after {time.monotonic() - start:.0f} s")
     batch = bs.propose(surrogate, q=Q, library=library, temperature=0.5)
     batch.write(options.out / "next_plate.csv")
-    certified = batch.run["certificate"]["certified"]
+    certificate = batch.run["certificate"]
     print(
-        f"{Q} proposed after {time.monotonic() - start:.0f} s, certified greedy over the whole library: {certified}\n"
+        f"{Q} proposed after {time.monotonic() - start:.0f} s, certified greedy over the whole library: "
+        f"{certificate['certified']}; value {certificate['value']:.1f}, no batch has more than "
+        f"{certificate['upper_bound']:.1f}\n"
     )
     print(batch.frame.head(8).to_string(index=False, float_format="{:.3f}".format), "\n")
 

@@ -33,9 +33,7 @@ def problem(n=300, d=3, sigma2=1e-2, lengthscale=0.5, by_row=False):
 def pair(rank=30, **which):
     """The exact and the LOVE posterior of the same measurements."""
     arguments = problem(**which)
-    return condition_exactly(*arguments), condition_love(
-        *arguments, LoveOptions(rank, mean_tolerance=1e-6, batches=1, q=8)
-    )[0]
+    return condition_exactly(*arguments), condition_love(*arguments, LoveOptions(rank, mean_tolerance=1e-6))[0]
 
 
 def gain(posterior, X):
@@ -209,7 +207,7 @@ def test_a_climb_values_batches_exactly():
     close(value, truth(best), rtol=1e-6, atol=1e-6)
     assert (value >= truth(starts) - 1e-9).all()
     _, target = climb(truth, starts, BOX, search)
-    assert (value > truth(starts) + 0.5 * (target - truth(starts))).all()
+    assert (value > truth(starts) + 0.4 * (target - truth(starts))).all()
 
 
 def test_a_climb_adapts_every_few_steps_and_at_the_end(monkeypatch):

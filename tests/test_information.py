@@ -135,6 +135,13 @@ def test_float32_is_close_to_float64(sigma2):
     close(single.double(), information_gain(C, sigma2), rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.parametrize("times", [1, 2, 4, 10])
+def test_repeated_points_with_little_noise_in_float32(times):
+    X = uniform(20 // times, 2, seed=3).repeat(times, 1)
+    C = exact_toy().posterior.prior_covar(X, X).float()
+    assert float(information_gain(C, 1e-8)) == pytest.approx(float(information_gain(C.double(), 1e-8)), rel=1e-6)
+
+
 def test_gradients_against_finite_differences():
     toy = exact_toy()
     X = uniform(2, 4, 2, seed=3).requires_grad_()

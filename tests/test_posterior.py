@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from beebo_scale import BatchedEnergyEntropy
 from beebo_scale.linalg.roots import CholeskyRoot, DenseRoot
+from beebo_scale.surrogates.gaussian_process.noise import ConstantNoise
 from tests.helpers import LAWS, close, condition, exact_toy, normal, sparse_toy, uniform
 
 TOYS = {
@@ -384,6 +385,13 @@ def test_float32_is_close_and_the_way_back_too(toy):
     back = single.to(torch.float64)
     close(back.covar(X), toy.covar(X), rtol=1e-4, atol=1e-4)
     close(toy.posterior.covar(X), toy.covar(X))  # the original has not moved
+
+
+def test_float32_is_refused_where_it_would_decide_the_information(toy):
+    quiet = replace(toy.posterior, noise=ConstantNoise(torch.tensor(1e-5 * toy.posterior.amplitude)))
+    with pytest.raises(ValueError, match="use float64"):
+        quiet.to(torch.float32)
+    assert quiet.to(torch.device("cpu")).dtype == torch.float64
 
 
 def test_backward_leaves_no_gradient_in_the_kernel(toy):

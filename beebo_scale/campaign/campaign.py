@@ -13,24 +13,23 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..errors import InputError
-from ..proposal import choose, prepare_measured
+from ..proposal import choose, encode_measured, prepare_measured
 from ..proposal.provenance import input_hashes
 from ..screening import Batch, EncodedTable, Encoder, Layout, Table, write_plates
-from ..screening.batch import into_place
+from ..screening.batch import into_place, write_text
 from ..screening.columns import missing_text
 from ..screening.files.opening import Source, open_source
 from ..screening.invalid import listed
 from ..screening.table import read_columns
 from ..surrogates import Surrogate, fit, load_surrogate
-from ..surrogates.outliers import far_out
+from ..surrogates.outliers import far_out, few_values
 from .entry import enter, give_up
-from .folder import Folder, write_text
+from .folder import Folder
 from .outputs import check_pending, check_round
 from .results import ResultFile
-from .rows import EntryCounts
 from .seal import changed_inputs, changes, writing
 from .settings import Settings
-from .state import INITIAL, CampaignState, columns
+from .state import INITIAL, CampaignState, EntryCounts, columns
 from .status import Status, status_of
 
 if TYPE_CHECKING:
@@ -98,7 +97,8 @@ class Campaign:
         table = read_columns(file, given if aside else replace(given, id=None))
         settings = replace(settings, columns=replace(given, features=dict(table.kinds)))
         first = settings.of_round(1)
-        prepare_measured(first.choice, EncodedTable.of(table), given.id, given.drop_invalid)
+        encoded = encode_measured(table, first.choice, given.drop_invalid)
+        prepare_measured(first.choice, encoded, given.id, given.drop_invalid)
         frame = _initial(file, table, settings)
         with _new(folder) as new:
             new.make()
@@ -170,7 +170,6 @@ class Campaign:
             settings = state.settings.from_folder(self.folder.path).of_round(number, q)
             self.folder.make()
             table = self.table()
-            measured = EncodedTable.of(table)
             notes = self.changes()
             failed = _some(state.features(state.failed))
             choice = settings.choice.but(
@@ -178,14 +177,14 @@ class Campaign:
             )
             path, files = self.folder.batch(number), choice.files
             check_round(self.folder, path, layout is not None, files)
+            measured = encode_measured(table, choice, settings.columns.drop_invalid)
             prepared = prepare_measured(choice, measured, settings.columns.id, settings.columns.drop_invalid)
             inputs = {name: prepared.inputs[file] for name, file in files.items() if file in prepared.inputs}
             notes += changed_inputs(self.folder, inputs, files, number)
             started = time.monotonic()
             surrogate, fit_notes = self._fit(measured, settings, number)
             far = far_out(surrogate, table)
-            notes += fit_notes
-            notes += [f"{far}: {LOOK}"] if far else []
+            notes += [*fit_notes, *few_values(table), *([f"{far}: {LOOK}"] if far else [])]
             seconds = round(time.monotonic() - started, 3)
             batch = choose(prepared, surrogate)
             batch.run["campaign"] = {"round": number, "pending": len(state.pending), "failed": len(state.failed)}
@@ -197,7 +196,7 @@ class Campaign:
                 plates = () if layout is None else tuple(write_plates(batch.frame, path, layout))
                 batch.write(path)  # last: this file makes the round
                 self._refresh(self.state())
-        return Suggestion(batch, number, path, plates, tuple(notes))
+        return Suggestion(batch, number, path, plates, (*notes, *batch.notes))
 
     def table(self) -> Table:
         """All results that have a value."""
@@ -210,18 +209,17 @@ class Campaign:
         if last.exists():
             try:
                 warm = load_surrogate(last)
+                difference = _difference(warm, measured.encoder, settings)
             except InputError as error:
                 notes.append(f"the fit starts anew: {error}")
-        if warm is not None and not _same_rows(warm, settings):
-            notes.append(f"the fit starts anew: {last.name} is {warm.design.words}")
-            warm = None
-        if warm is not None and not _same_inputs(warm, measured.encoder, settings.fitting.priors):
-            notes.append(f"the fit starts anew: {last.name} knows other features")
-            warm = None
+            else:
+                if difference:
+                    notes.append(f"the fit starts anew: {last.name} {difference}")
+                    warm = None
         surrogate = fit(measured, fitting=settings.fitting, warm_start=warm)
         if surrogate.report.warning:
             notes.append(surrogate.report.warning)
-        return surrogate, notes
+        return surrogate, [*notes, *surrogate.notes]
 
     def record(self, results: Listing, extra: bool = False, replicate: bool = False) -> EntryCounts:
         """Enter results, all or none of them; see `record.enter`.
@@ -238,7 +236,7 @@ class Campaign:
         with self.folder.locked():
             state = self.state()
             check_pending(self.folder, results)
-            return self._keep(*enter(state, ResultFile.read(results, state.settings), extra, replicate))
+            return self._keep(*enter(state, ResultFile.read(results, state), extra, replicate))
 
     def give_up(self, rows: Listing) -> EntryCounts:
         """Take experiments off what is pending without a result; they may be proposed again.
@@ -252,7 +250,7 @@ class Campaign:
         with self.folder.locked():
             state = self.state()
             check_pending(self.folder)
-            return self._keep(*give_up(state, ResultFile.read(rows, state.settings, with_target=False)))
+            return self._keep(*give_up(state, ResultFile.read(rows, state, with_target=False)))
 
     def _keep(self, state: CampaignState, counts: EntryCounts) -> EntryCounts:
         with writing(self.folder, self.folder.measured):
@@ -261,7 +259,7 @@ class Campaign:
         return counts
 
     def status(self) -> Status:
-        """Where the campaign stands; waits for nobody."""
+        """Where the campaign stands; takes no lock."""
         return status_of(self.folder, self.state())
 
 
@@ -293,17 +291,14 @@ def _initial(file: Source, table: Table, settings: Settings) -> pd.DataFrame:
     return frame[columns(settings)]
 
 
-def _same_rows(surrogate: Surrogate, settings: Settings) -> bool:
-    """Whether a surrogate knows the targets and batches of a campaign."""
-    tasks = [task.name for task in surrogate.design.tasks]
-    return tasks == list(settings.columns.weights) and (surrogate.design.batch is None) == (
-        settings.columns.batch is None
-    )
-
-
-def _same_inputs(surrogate: Surrogate, encoder: Encoder, priors: str) -> bool:
-    known = surrogate.encoder
-    return known.kinds == encoder.kinds and known.width == encoder.width and surrogate.priors == priors
+def _difference(surrogate: Surrogate, encoder: Encoder, settings: Settings) -> str:
+    """Why no fit of a campaign can start from a surrogate; empty if one can."""
+    design, known, columns = surrogate.design, surrogate.encoder, settings.columns
+    same_batch = (design.batch is None) == (columns.batch is None)
+    if [task.name for task in design.tasks] != list(columns.weights) or not same_batch:
+        return f"is {design.words}"
+    same = known.kinds == encoder.kinds and known.width == encoder.width
+    return "" if same and surrogate.priors == settings.fitting.priors else "knows other features"
 
 
 @contextmanager

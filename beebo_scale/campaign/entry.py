@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-import numpy as np
-
-from ..errors import InputError
-from ..screening.places import rows_text
+from ..screening.same import id_texts
+from .refusals import BARE, NOT_PENDING, OTHER_FEATURES, OTHER_VALUE, UNKNOWN, Refusals
 from .results import Result, ResultFile
-from .rows import EntryCounts, MeasuredRow, in_order, mark
 from .state import (
     EXTRA,
     FAILED,
@@ -24,10 +21,14 @@ from .state import (
     REPLICATE,
     STATUS,
     CampaignState,
+    EntryCounts,
     Key,
+    MeasuredRow,
     columns,
     identity,
+    in_order,
     keys,
+    mark,
     places,
 )
 
@@ -45,7 +46,7 @@ class ResultEntry:
         untouched: match -> position in `state.pending` of a proposal that has no row in measured.csv.
         lines: match -> rows of measured.csv.
         changed: rows of measured.csv to be written, each once.
-        refused: what is wrong -> row numbers.
+        refused: results that cannot be entered.
     """
 
     state: CampaignState
@@ -53,7 +54,7 @@ class ResultEntry:
     untouched: dict[Key, int] = field(default_factory=dict)
     lines: dict[Key, list[MeasuredRow]] = field(default_factory=dict)
     changed: dict[int, MeasuredRow] = field(default_factory=dict)
-    refused: dict[str, list[int]] = field(default_factory=dict)
+    refused: Refusals = field(default_factory=Refusals)
     counts: EntryCounts = field(default_factory=EntryCounts)
 
     def __post_init__(self) -> None:
@@ -74,8 +75,8 @@ class ResultEntry:
     def _matches(self, frame: pd.DataFrame, source: str) -> list[Key]:
         settings = self.state.settings
         if self.results.by_id:
-            return [(name,) for name in frame[str(settings.columns.id)]]
-        return keys(frame, settings, source)
+            return [(name,) for name in id_texts(frame[str(settings.columns.id)])]
+        return keys(frame, self.state, source)
 
     def enter(self, group: Sequence[Result], extra: bool, replicate: bool) -> None:
         """Enter all results of one experiment, or note why not."""
@@ -83,7 +84,7 @@ class ResultEntry:
         lines = self.lines.setdefault(match, [])
         known = match in self.untouched or bool(lines)
         if not known and not (extra and group[0].key is not None):
-            self._refuse("unknown" if group[0].key is not None or not extra else "bare", group)
+            self.refused.add(UNKNOWN if group[0].key is not None or not extra else BARE, group)
             return
         if not self._same_features(group):
             return
@@ -114,7 +115,8 @@ class ResultEntry:
             for row in fresh:
                 found.setdefault(row.number, (row, []))[1].append(name)
         if clash:
-            self._refuse("other value", [row for row in group if row.number in clash])
+            first = next(row for row in group if row.number in clash)
+            self.refused.add(OTHER_VALUE, [row for row in group if row.number in clash], self._other_value(first))
             return None
         return [found[number] for number in sorted(found)]
 
@@ -125,8 +127,7 @@ class ResultEntry:
             first = not any(name in line.values for line in lines)
             one_is_first |= first
             line = self._line_for(row, name, first)
-            beside = (self.state.settings.columns.noise_variance, self.state.settings.columns.batch)
-            line.cells |= {column: row.cells[column] for column in (name, *beside) if column is not None}
+            line.cells |= {column: row.cells[column] for column in (name, *self.state.settings.columns.beside)}
             line.values[name] = row.values[name]
             self._change(line)
             self.counts.values[name] += 1
@@ -194,7 +195,7 @@ class ResultEntry:
                 line.cells["status"] = MEASURED
                 self._change(line)
         else:
-            self._refuse("not pending", [row])
+            self.refused.add(NOT_PENDING, [row])
             return
         self.counts.given_up += 1
 
@@ -226,14 +227,29 @@ class ResultEntry:
         if not self.results.by_id or group[0].key is None or (proposal is None and not lines):
             return True
         frame = pd.DataFrame([lines[0].cells]) if proposal is None else self.state.pending.iloc[[proposal]]
-        (key,) = keys(frame, self.state.settings, "the campaign")
+        (key,) = keys(frame, self.state, "the campaign")
         odd = [row for row in group if row.key != key]
         if odd:
-            self._refuse("other features", odd)
+            names = self.state.settings.columns.features
+            here, there, name = next(
+                parts for parts in zip(odd[0].key or (), key, names, strict=True) if parts[0] != parts[1]
+            )
+            self.refused.add(OTHER_FEATURES, odd, f" (column {name!r} is {here} here and {there} there)")
         return not odd
 
-    def _refuse(self, why: str, rows: Sequence[Result]) -> None:
-        self.refused.setdefault(why, []).extend(row.number for row in rows)
+    def _other_value(self, row: Result) -> str:
+        """Which target of a result has another value."""
+        for line in self.lines[row.match]:
+            for name, value in row.values.items():
+                if name in line.values and line.values[name] != value:
+                    return f" (column {name!r} is {value:g} here and {line.values[name]:g} there)"
+        return ""
+
+    def _ids(self) -> set[str]:
+        """All ids that the campaign knows."""
+        id = self.state.settings.columns.id
+        frames = (self.state.measured, self.state.pending)
+        return set() if id is None else {name for frame in frames for name in id_texts(frame[id])}
 
     def close(self) -> CampaignState:
         """The state after the change.
@@ -243,9 +259,7 @@ class ResultEntry:
         """
         import pandas as pd
 
-        if self.refused:
-            why, numbers = next(iter(self.refused.items()))
-            raise InputError(f"{self.results.source}: {REFUSED[why](rows_text(np.array(sorted(numbers))))}")
+        self.refused.check(self.results, self._ids())
         names = columns(self.state.settings)
         rows = self.state.measured[names].to_numpy(dtype=object).tolist()
         for line in self.changed.values():
@@ -255,21 +269,6 @@ class ResultEntry:
             else:
                 rows[line.position] = cells
         return replace(self.state, measured=in_order(pd.DataFrame(rows, columns=names, dtype=object)))
-
-
-REFUSED: dict[str, Callable[[str], str]] = {
-    "unknown": lambda rows: (
-        f"the experiments {rows} are neither pending nor measured; correct them, or enter them as measurements that "
-        "nobody proposed with --extra"
-    ),
-    "bare": lambda rows: f"the experiments {rows} are new; add the feature columns, so that they can be entered",
-    "other value": lambda rows: (
-        f"the results {rows} differ from what is recorded; correct one of the two, or enter them as further "
-        "replicates with --replicate"
-    ),
-    "other features": lambda rows: f"the features {rows} are not those that the campaign has under these ids",
-    "not pending": lambda rows: f"the experiments {rows} are not pending, so they cannot be given up",
-}
 
 
 def _fresh(rows: Sequence[Result], name: str, old: list[float], replicate: bool) -> list[Result]:

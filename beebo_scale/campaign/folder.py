@@ -24,7 +24,6 @@ from typing import TYPE_CHECKING
 
 from ..errors import InputError
 from ..locks import locked
-from ..screening import atomic_write
 from ..screening.files.opening import open_source
 
 if TYPE_CHECKING:
@@ -109,9 +108,3 @@ def read_text(path: Path, columns: list[str]) -> pd.DataFrame:
     """
     file = open_source(path)
     return file.load([file.require(column, "campaign") for column in columns])
-
-
-def write_text(path: Path, content: pd.DataFrame | str) -> None:
-    """Replace one of the campaign's CSV files, whole or not at all."""
-    text = content if isinstance(content, str) else content.to_csv(index=False, lineterminator="\n")
-    atomic_write(path, lambda temporary: temporary.write_bytes(text.encode()))

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import InputError
-from ..screening.outputs import LAST, Output, batch_outputs, check_outputs, table_form
+from ..screening.outputs import Output, batch_outputs, check_outputs, table_form
 from .folder import Folder
-from .state import OUT
+from .state import OUT, SHOWN
 
 
 def check_round(folder: Folder, batch: Path, plate: bool, files: Mapping[str, str]) -> None:
@@ -34,5 +34,5 @@ def check_pending(folder: Folder, results: Any = None) -> None:
     recorded = isinstance(results, (str, os.PathLike)) and Path(results).resolve() == path.resolve()
     if not path.exists() or not path.stat().st_size or recorded:
         return
-    if not (table_form(start, LAST)(path) or table_form(start, (*LAST, OUT))(path)):
+    if not (table_form(start, SHOWN)(path) or table_form(start, (*SHOWN, OUT))(path)):
         raise InputError(f"{path} was filled in or changed, and is written anew; record it first, or move it away")

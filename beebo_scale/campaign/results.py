@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ..errors import InputError
-from ..screening.columns import check_numbers, check_scalars, missing_text
+from ..screening.columns import check_ids, check_numbers, check_scalars, check_size, missing_text
 from ..screening.files.numerals import numbers
 from ..screening.files.opening import Source, listing, open_source
 from ..screening.places import Place
-from .settings import Settings
-from .state import Key, keys
+from ..screening.same import id_texts
+from ..specs import Columns
+from .state import CampaignState, Key, keys
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -58,37 +59,32 @@ class ResultFile:
 
     @classmethod
     def read(
-        cls, source: str | os.PathLike[str] | pd.DataFrame, settings: Settings, with_target: bool = True
+        cls, source: str | os.PathLike[str] | pd.DataFrame, state: CampaignState, with_target: bool = True
     ) -> ResultFile:
         """Read a file that has the id column or all features, and (unless it only names rows) a target or several.
 
         Raises:
             InputError: a column is missing, or a cell is not usable.
         """
-        file = open_source(source)
-        by_id, named = _named_by(file, settings)
-        wanted = list(dict.fromkeys([*([settings.columns.id] if by_id and settings.columns.id else []), *named]))
-        targets = _targets(file, settings) if with_target else ()
-        beside = [
-            name
-            for name in (settings.columns.noise_variance, settings.columns.batch)
-            if with_target and name is not None
-        ]
+        file, columns = open_source(source), state.settings.columns
+        by_id, named = _named_by(file, columns)
+        wanted = list(dict.fromkeys([*([columns.id] if by_id and columns.id else []), *named]))
+        targets = _targets(file, columns) if with_target else ()
+        beside = columns.beside if with_target else []
         wanted += [*targets, *(file.require(name, "result") for name in beside)]
         raw = file.load(wanted)
         if not len(raw):
             raise InputError(f"{file.name} has a header but no rows; there is nothing to record")
         numbers = np.arange(1, len(raw) + 1)
         values = [_values(raw[name], Place(file.name, name, numbers)) for name in targets]
-        if with_target and settings.columns.noise_variance is not None:
-            _check_noise(
-                raw[settings.columns.noise_variance],
-                values[0],
-                Place(file.name, settings.columns.noise_variance, numbers),
-            )
-        found = keys(raw, settings, file.name) if named else None
-        ids = _ids(raw[settings.columns.id], Place(file.name, str(settings.columns.id), numbers)) if by_id else None
-        kinds = {name: "continuous" for name in [*targets, *beside]} | dict(settings.columns.features)
+        if with_target and columns.noise_variance is not None:
+            place = Place(file.name, columns.noise_variance, numbers)
+            _check_noise(raw[columns.noise_variance], values[0], place)
+        found = keys(raw, state, file.name) if named else None
+        if by_id:
+            check_ids(raw[columns.id], Place(file.name, str(columns.id), numbers), "give every result its id")
+        ids = list(id_texts(raw[columns.id])) if by_id else None
+        kinds = {name: "continuous" for name in [*targets, *beside]} | dict(columns.features)
         text = {name: _as_text(raw[name], kinds.get(name)) for name in wanted}
         rows = []
         for i in range(len(raw)):
@@ -100,10 +96,10 @@ class ResultFile:
         return cls(file.name, by_id, tuple(rows), targets)
 
 
-def _targets(file: Source, settings: Settings) -> tuple[str, ...]:
+def _targets(file: Source, columns: Columns) -> tuple[str, ...]:
     """The targets that a file has: one at least."""
-    found = tuple(name for name in settings.columns.targets if name in file.columns)
-    return found or (file.require(settings.columns.targets[0], "result"),)
+    found = tuple(name for name in columns.targets if name in file.columns)
+    return found or (file.require(columns.targets[0], "result"),)
 
 
 def _as_text(cells: pd.Series, kind: str | None) -> np.ndarray:
@@ -123,19 +119,19 @@ def _reads_as(text: str, value: float) -> bool:
         return False
 
 
-def _named_by(file: Source, settings: Settings) -> tuple[bool, list[str]]:
+def _named_by(file: Source, columns: Columns) -> tuple[bool, list[str]]:
     """Whether a file has ids, and its features if it has them all."""
-    missing = [name for name in settings.columns.features if name not in file.columns]
-    by_id = settings.columns.id is not None and settings.columns.id in file.columns
-    if settings.columns.id in settings.columns.features and not missing:
+    missing = [name for name in columns.features if name not in file.columns]
+    by_id = columns.id is not None and columns.id in file.columns
+    if columns.id in columns.features and not missing:
         by_id = False  # features have one spelling, names do not
     if missing and not by_id:
-        ways = "" if settings.columns.id is None else f"the id column {settings.columns.id!r} or "
+        ways = "" if columns.id is None else f"the id column {columns.id!r} or "
         raise InputError(
             f"{file.name} does not say which experiments these are: it lacks {ways}the feature {missing[0]!r}; its "
             f"columns are {listing(file.columns)}"
         )
-    return by_id, [] if missing else list(settings.columns.features)
+    return by_id, [] if missing else list(columns.features)
 
 
 def _values(cells: pd.Series, place: Place) -> np.ndarray:
@@ -143,6 +139,7 @@ def _values(cells: pd.Series, place: Place) -> np.ndarray:
     values = check_numbers(cells, place, "give a number, or empty the cell if the experiment failed")
     if np.isinf(values).any():
         raise place.error("is infinite", np.isinf(values), "correct the cell, or empty it if the experiment failed")
+    check_size(values, place)
     return values
 
 
@@ -151,11 +148,3 @@ def _check_noise(cells: pd.Series, values: np.ndarray, place: Place) -> None:
     bad = ~(np.isfinite(noise) & (noise > 0)) & ~np.isnan(values)
     if bad.any():
         raise place.error("(noise variance) is empty or not above 0", bad, "give a variance for every result")
-
-
-def _ids(cells: pd.Series, place: Place) -> list[str]:
-    check_scalars(cells, place)
-    missing = missing_text(cells)
-    if missing.any():
-        raise place.error("(id) is empty", missing, "give every result its id")
-    return [str(cell) for cell in cells.astype(object)]

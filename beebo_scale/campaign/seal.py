@@ -18,7 +18,7 @@ from typing import Any
 
 from ..archives import file_sum
 from ..errors import InputError
-from ..screening import atomic_write
+from ..screening.batch import write_text
 from .folder import Folder
 
 TRIES = 5  # another command may be writing while one looks
@@ -62,8 +62,7 @@ class Seal:
 
     def write(self, folder: Folder) -> None:
         """Replace that of a folder."""
-        text = json.dumps(asdict(self), indent=1, ensure_ascii=False) + "\n"
-        atomic_write(_path(folder), lambda temporary: temporary.write_bytes(text.encode()))
+        write_text(_path(folder), json.dumps(asdict(self), indent=1, ensure_ascii=False) + "\n")
 
 
 @contextmanager

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -80,16 +80,15 @@ class Settings:
 
     def in_folder(self, folder: Path) -> Settings:
         """These settings as a campaign in a folder keeps them: paths count from there."""
-        files = {name: self._relative(getattr(self.choice, name), folder) for name in ("library", "exclude")}
-        return replace(self, choice=self.choice.but(**files))
-
-    def _relative(self, path: Any, folder: Path) -> Any:
-        return path if path is None else os.path.relpath(Path(path).resolve(), folder.resolve())
+        return self._with_files(lambda path: os.path.relpath(Path(path).resolve(), folder.resolve()))
 
     def from_folder(self, folder: Path) -> Settings:
         """Inverse of `in_folder`."""
+        return self._with_files(lambda path: str(folder / path))
+
+    def _with_files(self, moved: Callable[[Any], str]) -> Settings:
         named = {name: getattr(self.choice, name) for name in ("library", "exclude")}
-        files = {name: None if path is None else str(folder / path) for name, path in named.items()}
+        files = {name: moved(path) for name, path in named.items() if path is not None}
         return replace(self, choice=self.choice.but(**files))
 
     def to_yaml(self) -> str:

@@ -1,11 +1,11 @@
-"""What a campaign knows: results, proposals, and what follows from the two."""
+"""What a campaign knows: results, proposals, what follows from the two, and rows of measured.csv while they change."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections import Counter
+from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -13,6 +13,7 @@ import torch
 from ..errors import InputError
 from ..screening.columns import check_numbers, convert
 from ..screening.places import Place
+from ..screening.same import SameNumbers
 from ..surrogates.data.observe import target_scale
 from .folder import Folder, read_text
 from .settings import Settings
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
 Key = tuple[str, ...]
 OWN = ("round", "rank", "status")  # columns of measured.csv beside the user's
+SHOWN = ("mean", "std", "gain")  # last columns of pending.csv, of those of a batch
 OUT = "still out"  # column of pending.csv where there are several targets
 INITIAL, MEASURED, PARTIAL, FAILED, GIVEN_UP, EXTRA, REPLICATE = STATUS = (
     "initial",  # measured before the campaign
@@ -58,7 +60,7 @@ class CampaignState:
         """
         import pandas as pd
 
-        names = [*identity(settings), "mean", "std", "gain"]
+        names = [*identity(settings), *SHOWN]
         batches = [pd.DataFrame(columns=["round", "rank", *names], dtype=object)]
         for number in folder.rounds():  # before the results, so that a result is never of a round unknown
             batch = read_text(folder.batch(number), ["rank", *names])
@@ -71,6 +73,19 @@ class CampaignState:
             place = Place(str(folder.measured), "status", np.arange(1, len(measured) + 1))
             raise place.error("is unknown", unknown, f"it is one of {', '.join(STATUS)}")
         return cls(settings, measured, proposed)
+
+    @cached_property
+    def same(self) -> dict[str, SameNumbers]:
+        """The known numbers of each continuous feature, of results and proposals."""
+        numbers = [name for name, kind in self.settings.columns.features.items() if kind == "continuous"]
+        return {name: SameNumbers.of(np.concatenate(self._cells(name))) for name in numbers}
+
+    def _cells(self, name: str) -> list[np.ndarray]:
+        """The numbers of a feature in measured.csv and in all rounds."""
+        return [
+            check_numbers(frame[name], Place(source, name, np.arange(1, len(frame) + 1)), "correct the cell")
+            for source, frame in (("measured.csv", self.measured), ("rounds", self.proposed))
+        ]
 
     @cached_property
     def pending(self) -> pd.DataFrame:
@@ -103,7 +118,7 @@ class CampaignState:
 
     @property
     def failed(self) -> pd.DataFrame:
-        """Results that are none."""
+        """Experiments that failed."""
         return self.measured[self.measured["status"] == FAILED]
 
     def values(self, frame: pd.DataFrame) -> np.ndarray:
@@ -158,31 +173,101 @@ def columns(settings: Settings) -> list[str]:
     Raises:
         InputError: a column of the user has the name of one of OWN.
     """
-    beside = [name for name in (settings.columns.noise_variance, settings.columns.batch) if name is not None]
-    names = [*identity(settings), *settings.columns.targets, *beside]
+    names = [*identity(settings), *settings.columns.targets, *settings.columns.beside]
     taken = [name for name in names if name in OWN or (name == OUT and settings.columns.several)]
     if taken:
         raise InputError(f"column {taken[0]!r} has the name of a column that a campaign adds; rename it in all files")
     return [*names, *OWN]
 
 
-def keys(frame: pd.DataFrame, settings: Settings, source: str, numbers: Sequence[int] | None = None) -> list[Key]:
+def keys(frame: pd.DataFrame, state: CampaignState, source: str) -> list[Key]:
     """What tells experiments apart: their features, checked and in one spelling.
 
-    Numbers count to ten digits, since spreadsheets do not keep all of them.
+    Numbers that differ by rounding from one that the campaign knows are that number: see `SameNumbers`.
 
     Args:
         frame: n rows with the features.
-        settings: of the campaign.
+        state: of the campaign.
         source: of the rows, for messages.
-        numbers: their n row numbers, for messages.
 
     Raises:
         InputError: a cell that its kind does not allow.
     """
-    where = np.arange(1, len(frame) + 1) if numbers is None else np.asarray(numbers)
-    parts = []
-    for name, kind in settings.columns.features.items():
+    where, parts = np.arange(1, len(frame) + 1), []
+    for name, kind in state.settings.columns.features.items():
         cells = convert(frame[name], str(kind), Place(source, name, where))
-        parts.append([f"{x + 0.0:.10g}" for x in cells] if kind == "continuous" else cells.tolist())
+        numbers = state.same[name].named(cells.to_numpy()) if kind == "continuous" else cells
+        parts.append([str(cell) for cell in numbers.tolist()])
     return list(zip(*parts, strict=True))
+
+
+@dataclass
+class MeasuredRow:
+    """A row of measured.csv.
+
+    Attributes:
+        cells: column -> text.
+        values: target -> value, of the targets that have one.
+        position: of the row in the state; None if it is to be added.
+    """
+
+    cells: dict[str, str]
+    values: dict[str, float] = field(default_factory=dict)
+    position: int | None = None
+
+    @property
+    def status(self) -> str:
+        """One of STATUS."""
+        return self.cells["status"]
+
+    @property
+    def place(self) -> tuple[str, str]:
+        """Round and rank."""
+        return self.cells["round"], self.cells["rank"]
+
+
+def mark(status: str, round: str = "", rank: str = "") -> dict[str, str]:
+    """The columns of a row beside the user's (OWN)."""
+    return {"round": round, "rank": rank, "status": status}
+
+
+def in_order(frame: pd.DataFrame) -> pd.DataFrame:
+    """One order for one content, however it came: initial, proposals by rank, the others by their text."""
+
+    def place(row: Any) -> tuple[Any, ...]:
+        if row.status == INITIAL:
+            return (0, row.Index)
+        if row.round:
+            return (1, int(row.round), int(row.rank), tuple(row[1:]))
+        return (2, tuple(row[1:]))
+
+    named = frame.set_axis([*(f"c{i}" for i in range(frame.shape[1] - 3)), "round", "rank", "status"], axis=1)
+    order = [int(row.Index) for row in sorted(named.itertuples(), key=place)]  # type: ignore[arg-type]
+    return frame.iloc[order].reset_index(drop=True)
+
+
+@dataclass
+class EntryCounts:
+    """What became of the rows of a file of results.
+
+    Attributes:
+        measured: experiments with a first result of a target.
+        failed: without a value.
+        extra: that nobody proposed.
+        replicates: further results.
+        given_up: released.
+        known: rows that say nothing new.
+        empty: rows without a value, in a file that has some of the targets only; they say nothing.
+        values: target -> new values.
+        absent: targets that the file does not have.
+    """
+
+    measured: int = 0
+    failed: int = 0
+    extra: int = 0
+    replicates: int = 0
+    given_up: int = 0
+    known: int = 0
+    empty: int = 0
+    values: Counter[str] = field(default_factory=Counter)
+    absent: tuple[str, ...] = ()

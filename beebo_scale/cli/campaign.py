@@ -9,15 +9,14 @@ from typing import TYPE_CHECKING, Any
 from jsonargparse import ArgumentParser, Namespace
 
 from ..errors import InputError
-from . import plates
 from .arguments import COUNT
 from .faces import FACES
+from .outputs import add_plate_options, layout_of
 from .suggest import MEASURED
 
 if TYPE_CHECKING:
     from ..campaign import Campaign
-    from ..campaign.rows import EntryCounts
-    from ..campaign.state import CampaignState
+    from ..campaign.state import CampaignState, EntryCounts
     from ..campaign.status import Round, Status
 
 FACE = FACES["campaign init"]
@@ -54,7 +53,7 @@ def _init_options(parser: ArgumentParser) -> None:
 
 def _suggest_options(parser: ArgumentParser) -> None:
     parser.add_argument("-q", "--q", type=COUNT, help="experiments of this round; default: that of the settings")
-    plates.add_options(parser)
+    add_plate_options(parser)
 
 
 def _record_options(parser: ArgumentParser) -> None:
@@ -105,12 +104,13 @@ def _say_changes(campaign: Campaign) -> list[str]:
 
 def _suggest(options: Namespace) -> Any:
     from ..campaign import Campaign
-    from ..screening import check_map_columns
-    from ..screening.invalid import dropped_path, told
+    from ..screening.batch import dropped_path
+    from ..screening.invalid import told
+    from ..screening.plates.layout import check_map_columns
 
     campaign = Campaign.open(options.folder)
     said = _say_changes(campaign)
-    layout = plates.layout_of(options, campaign.settings.choice.seed)
+    layout = layout_of(options, campaign.settings.choice.seed)
     if layout is not None:
         check_map_columns([*campaign.settings.columns.features, str(campaign.settings.columns.id)])
     suggestion = campaign.suggest(options.q, layout)

@@ -37,7 +37,10 @@ DESCRIPTION = "Choose the next batch of experiments from the measurements of the
 def build_parser(command: str | None = None) -> ArgumentParser:
     """The parser of all commands; only the one that is called has its options."""
     parser = ArgumentParser(prog="beebo-scale", description=DESCRIPTION, exit_on_error=False, allow_abbrev=False)
-    parser.add_argument("--version", action="version", version=_version(), help="print the version and exit")
+    from .. import __version__
+
+    version = f"beebo-scale {__version__}"
+    parser.add_argument("--version", action="version", version=version, help="print the version and exit")
     commands = parser.add_subcommands(required=True, dest="command")
     for name, help in (COMMANDS | TRAINING).items():
         own = ArgumentParser(description=help, exit_on_error=False, allow_abbrev=False)
@@ -70,7 +73,7 @@ def _run(arguments: Sequence[str]) -> int:
         options = _parse(arguments)
         _module(options.command).run(options[options.command])
     except InputError as error:
-        # What all workers meet is said by the first; what only one can know, by that one.
+        # An error that all workers have is printed by the first one; an error of one worker by that worker.
         if _first_process() or isinstance(error, WorkerError):
             print("beebo-scale: " + " ".join(str(error).split()), file=sys.stderr)
         return 2
@@ -96,9 +99,3 @@ def _parse(arguments: Sequence[str]) -> Namespace:
         return build_parser(next(iter(arguments), None)).parse_args(arguments)
     except (ArgumentError, UnicodeDecodeError) as error:  # the second from a configuration file
         raise InputError(plain_words(str(error), arguments, COMMANDS)) from error
-
-
-def _version() -> str:
-    from .. import __version__
-
-    return f"beebo-scale {__version__}"

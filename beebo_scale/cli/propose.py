@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
@@ -12,15 +12,15 @@ from jsonargparse import ArgumentParser, Namespace
 
 from ..errors import InputError
 from ..specs import Choice
-from . import plates
 from .arguments import COUNT
 from .faces import FACES
-from .outputs import check_batch
+from .guards import check_batch
+from .outputs import add_plate_options, announce, layout_of, told_when_stopped, write_batch
 
 if TYPE_CHECKING:
     from ..proposal import Prepared
     from ..proposal.jobs.chunks import Ledger
-    from ..screening import Batch, Layout
+    from ..screening import Batch
     from ..workers import Workers
 
 IRRELEVANT = ("config", "out", "run_dir", "workers")  # options that do not decide what the batch is
@@ -35,7 +35,7 @@ def add_options(parser: ArgumentParser) -> None:
     add("--surrogate", type=str, required=True, help="model file of suggest --save-model, or a checkpoint of fit")
     add("--out", type=str, help="the batch: .csv, .csv.gz or .parquet; default: batch.csv in the run folder")
     FACE.add_to(parser)
-    plates.add_options(parser)
+    add_plate_options(parser)
     add = parser.add_argument_group("the job").add_argument
     add("--run-dir", type=str, help="folder that keeps what is finished, so that the same command goes on after a stop")
     add("--workers", type=COUNT, help="how many there should be; start them with torchrun")
@@ -49,37 +49,27 @@ def run(options: Namespace) -> Batch:
     from ..proposal.jobs.chunks import ChunkRunner, on_first
     from ..proposal.jobs.processes import device_of, join
     from ..proposal.jobs.run_folder import stopping_on_sigterm
-    from ..screening.invalid import dropped_path, told
     from ..surrogates import load_surrogate
 
     columns, choice = FACE.read(options)
     _check(options, choice)
-    layout = plates.layout_of(options, choice.seed)
-    with stopping_on_sigterm(), join(options.workers, options.threads) as workers, _told(options, workers):
+    layout = layout_of(options, choice.seed)
+    with (
+        stopping_on_sigterm(),
+        join(options.workers, options.threads) as workers,
+        told_when_stopped(lambda: _kept(options), partial(_say, workers)),
+    ):
         device = device_of(options.device)
         surrogate = load_surrogate(options.surrogate)
         kinds = ", ".join(f"{name} ({kind})" for name, kind in surrogate.encoder.kinds.items())
         _say(workers, f"{options.surrogate}: {surrogate.kind} surrogate of {surrogate.target}; features: {kinds}")
-        prepared = prepare(choice, surrogate.encoder, surrogate.measured, columns.id, columns.drop_invalid)
+        prepared = prepare(choice, surrogate.encoder, surrogate.measured_rows, columns.id, columns.drop_invalid)
         with _ledger(options, prepared, workers, device.type) as ledger:
             batch = choose(prepared, surrogate, ChunkRunner(workers, ledger), device)
             _record(batch, options, workers, device.type)
-            maps = on_first(workers, lambda: _write(batch, options.out, layout))
-    _say(workers, f"{options.out}: {choice.q} rows to measure next")
-    if batch.invalid:
-        _say(workers, told(batch.invalid, dropped_path(options.out)))
-    for path in maps:
-        _say(workers, path)
+            maps = on_first(workers, lambda: write_batch(batch, options.out, layout))
+    announce(batch, options.out, maps, partial(_say, workers))
     return batch
-
-
-def _write(batch: Batch, out: str, layout: Layout | None) -> list[str]:
-    """The batch last: where it stands, everything else does."""
-    from ..screening import write_plates
-
-    maps = [] if layout is None else [str(path) for path in write_plates(batch.frame, out, layout)]
-    batch.write(out)
-    return maps
 
 
 def _check(options: Namespace, choice: Choice) -> None:
@@ -128,20 +118,6 @@ def _record(batch: Batch, options: Namespace, workers: Workers, device: str) -> 
     batch.run["configuration"] = given | batch.run["configuration"]
     batch.run["inputs"] |= input_hashes(options.surrogate)
     batch.run["job"] = {"workers": workers.size, "threads": options.threads, "device": device}
-
-
-@contextmanager
-def _told(options: Namespace, workers: Workers) -> Iterator[None]:
-    """Say what is kept when the job is stopped or interrupted."""
-    from ..proposal.jobs.run_folder import Stopped
-
-    try:
-        yield
-    except Stopped:
-        _say(workers, f"beebo-scale: stopped, {_kept(options)}", file=sys.stderr)
-        raise
-    except KeyboardInterrupt:
-        raise KeyboardInterrupt(_kept(options)) from None
 
 
 def _kept(options: Namespace) -> str:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,7 +13,8 @@ from ..specs import Choice, Columns
 from ..specs.setting import number
 from .arguments import COUNT, Typed, parse_names
 from .faces import FACES
-from .outputs import check_simulation
+from .guards import check_simulation
+from .outputs import told_when_stopped
 
 if TYPE_CHECKING:
     from ..simulation import Landscape, TestFunction
@@ -23,14 +22,8 @@ if TYPE_CHECKING:
 
 FACE = FACES["simulate"]
 ABOUT = {  # option -> what it is about
-    "target": "landscape",
-    "features": "landscape",
-    "noise_variance": "landscape",
-    "minimize": "landscape",
-    "top": "landscape",
-    "dimension": "function",
-    "noise": "function",
-    "effective": "function",
+    **dict.fromkeys(("target", "features", "noise_variance", "minimize", "top"), "landscape"),
+    **dict.fromkeys(("dimension", "noise", "effective"), "function"),
 }
 
 
@@ -42,7 +35,7 @@ def add_options(parser: ArgumentParser) -> None:
     add, amount = parser.add_argument_group("what is measured").add_argument, Typed(number)
     add("--landscape", type=str, help="a file in which every candidate is measured, or gb1, which comes along")
     add("--top", type=COUNT, help="recall is of so many best rows; default: one in a hundred")
-    add("--function", type=str, help=f"a function instead: {_of(tuple(FUNCTIONS))}")
+    add("--function", type=str, help=f"a function instead: {', '.join(FUNCTIONS)}")
     add("--dimension", type=COUNT, help="its number of inputs, where it has several")
     add("--effective", type=COUNT, help="of these, the first so many matter: the function is embedded")
     add("--noise", type=amount, help="standard deviation of the noise of its measurements")
@@ -61,17 +54,14 @@ def add_options(parser: ArgumentParser) -> None:
     add("--threads", type=COUNT, default=1, help="of each; rounding depends on it")
 
 
-def _of(names: tuple[str, ...]) -> str:
-    return ", ".join(names)
-
-
 def _strategies() -> str:
     from .. import simulation as known
 
+    names = (known.LANDSCAPE_STRATEGIES, known.FUNCTION_STRATEGIES, known.MORE_FUNCTION_STRATEGIES)
+    landscape, function, more, noise = map(", ".join, (*names, known.NOISE_STRATEGIES))
     return (
-        f"for a landscape {_of(known.LANDSCAPE_STRATEGIES)}; for a function {_of(known.FUNCTION_STRATEGIES)}; default: "
-        f"all of these; for a function also {_of(known.MORE_FUNCTION_STRATEGIES)}; where the noise depends on the "
-        f"inputs {_of(known.NOISE_STRATEGIES)}"
+        f"for a landscape {landscape}; for a function {function}; default: all of these; for a function also {more}; "
+        f"where the noise depends on the inputs {noise}"
     )
 
 
@@ -88,7 +78,7 @@ def run(options: Namespace) -> Results:
     )
     check_simulation(options, [f"{name}-{options.first_seed + i}" for i in range(options.seeds) for name in strategies])
     made = Options(fitting, rounds.by_round, options.kappa, choice.search, options.risk, not options.cold)
-    with stopping_on_sigterm(), _told(options):
+    with stopping_on_sigterm(), told_when_stopped(lambda: _kept(options)):
         results = simulate(
             world,
             list(strategies),
@@ -143,20 +133,6 @@ def _world(options: Namespace, columns: Columns, choice: Choice) -> Landscape | 
     kinds = ", ".join(f"{name} ({kind})" for name, kind in landscape.rows.kinds.items())
     print(f"{options.landscape}: {len(landscape)} distinct inputs{left_out}; features: {kinds}", flush=True)
     return landscape
-
-
-@contextmanager
-def _told(options: Namespace) -> Iterator[None]:
-    """Say what is kept when the job is stopped or interrupted."""
-    from ..proposal.jobs.run_folder import Stopped
-
-    try:
-        yield
-    except Stopped:
-        print(f"beebo-scale: stopped, {_kept(options)}", file=sys.stderr)
-        raise
-    except KeyboardInterrupt:
-        raise KeyboardInterrupt(_kept(options)) from None
 
 
 def _kept(options: Namespace) -> str:

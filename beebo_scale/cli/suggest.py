@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 from jsonargparse import ArgumentParser, Namespace
 
 from ..specs import Choice, Columns
-from . import plates
 from .faces import FACES
-from .outputs import check_batch
+from .guards import check_batch
+from .outputs import add_plate_options, announce, layout_of, write_batch
 
 if TYPE_CHECKING:
     from ..screening import Batch, Table
@@ -31,7 +31,7 @@ def add_options(parser: ArgumentParser) -> None:
     add("--warm-start", type=str, help="model file of the last round, to start the fit from")
     add("--save-model", type=str, help="also write the fitted surrogate to this file")
     FACE.add_to(parser)
-    plates.add_options(parser)
+    add_plate_options(parser)
 
 
 def run(options: Namespace) -> Batch:
@@ -40,17 +40,15 @@ def run(options: Namespace) -> Batch:
     fitting.check_noise(columns.noise_variance is not None)
     choice.check_source()
     check_batch(options)
-    layout = plates.layout_of(options, choice.seed)
+    layout = layout_of(options, choice.seed)
     table = read_measured(options.measured, columns, choice)
     left_out = f", {table.dropped} without {table.target} left out" if table.dropped else ""
     print(f"{table.source}: {len(table)} measured rows{left_out}\n{table.describe()}", flush=True)
 
-    from ..proposal import choose, prepare_measured  # torch from here on
-    from ..screening import EncodedTable, write_plates
-    from ..screening.invalid import dropped_path, told
+    from ..proposal import choose, encode_measured, prepare_measured  # torch from here on
     from ..surrogates import fit, load_surrogate
 
-    measured = EncodedTable.of(table)
+    measured = encode_measured(table, choice, columns.drop_invalid)
     prepared = prepare_measured(choice, measured, columns.id, columns.drop_invalid)
     warm_start = None if options.warm_start is None else load_surrogate(options.warm_start)
     started = time.monotonic()
@@ -62,13 +60,7 @@ def run(options: Namespace) -> Batch:
     _record(batch, options, table, fit_seconds)
     if options.save_model is not None:
         surrogate.save(options.save_model)
-    maps = () if layout is None else write_plates(batch.frame, options.out, layout)
-    batch.write(options.out)  # last: where it stands, everything else does
-    print(f"{options.out}: {choice.q} rows to measure next")
-    if batch.invalid:
-        print(told(batch.invalid, dropped_path(options.out)))
-    for path in maps:
-        print(path)
+    announce(batch, options.out, write_batch(batch, options.out, layout))
     return batch
 
 
@@ -86,10 +78,12 @@ def read_measured(source: str, columns: Columns, choice: Choice) -> Table:
 
 def _remark(surrogate: Surrogate, table: Table) -> None:
     """Say what a user should know of the fit."""
-    from ..surrogates.outliers import far_out
+    from ..surrogates.outliers import far_out, few_values
 
     if surrogate.report.warning:
         print(f"beebo-scale: {surrogate.report.warning}", file=sys.stderr)
+    for note in (*few_values(table), *surrogate.notes):
+        print(f"note: {note}")
     far = far_out(surrogate, table)
     if far:
         ways = ", or take --robust or --transform rank" if table.noise_variance is None else ""

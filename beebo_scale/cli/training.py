@@ -26,7 +26,7 @@ from ..training.data import ScreeningDataModule
 from ..training.module import GONE, SurrogateModule
 from ..training.store import load_checkpoint
 from .arguments import plain_words
-from .outputs import SPECIAL, check_training
+from .guards import SPECIAL, check_training
 
 PLAIN_WORDS = (
     (r'Parser key "([\w.]+)":\s*', r"--\1: "),
@@ -34,7 +34,7 @@ PLAIN_WORDS = (
     (r"Expected a <class '(\w+)'>", r"expected \1"),
 )
 GOES_ON = "a fit goes on by the same command with --ckpt_path last"
-QUIET = (  # said to programmers, not to modellers
+QUIET = (  # warnings that the user of a command can do nothing about
     r".*does not have many workers.*",
     r".*Your `IterableDataset` has `__len__` defined.*",
     r".*LightningCLI's args parameter is intended.*",
@@ -155,7 +155,7 @@ def run(arguments: Sequence[str]) -> None:
         lambda record: "Tip:" not in record.getMessage()
     )
     with warnings.catch_warnings():
-        for category in (DeprecationWarning, FutureWarning):  # what libraries say to each other
+        for category in (DeprecationWarning, FutureWarning):  # meant for the authors of libraries
             warnings.simplefilter("ignore", category)
         for message in QUIET:
             warnings.filterwarnings("ignore", message=message)

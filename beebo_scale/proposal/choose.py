@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import time
-from dataclasses import asdict, dataclass, is_dataclass
-from functools import cached_property
+from dataclasses import asdict, dataclass, is_dataclass, replace
+from functools import cached_property, partial
+from itertools import count
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,11 +19,12 @@ from ..posterior import Posterior
 from ..screening import Batch
 from ..screening.invalid import Fault
 from ..specs import Choice, plain
+from ..surrogates.approximate.judged import GAIN_TOLERANCE, batch_gain_error, raised
 from .box.blocks import ranked
 from .box.multistart import optimize_box
 from .box.repeats import replace_repeats
 from .box.units import BoxUnits
-from .jobs.chunks import ChunkRunner
+from .jobs.chunks import ChunkRunner, on_first
 from .library.certified import choose_certified
 from .library.encoded import EncodedLibrary
 from .library.exchanges import improve_batch
@@ -35,6 +37,10 @@ if TYPE_CHECKING:
     from ..surrogates import Surrogate
 
 MOST_JOINTLY = 1000  # rows of a batch with an energy that has no gain for each row
+UNBOUNDED = (
+    "acquisition_value is a(X) of the best batch that the restarts reached, as this surrogate sees it; "
+    "no upper bound over all batches of a box is known"
+)
 NAMED = {"mean": MeanEnergy, "softmax": SoftmaxEnergy}
 
 
@@ -68,9 +74,8 @@ def choose(
         InputError: an energy that the choice cannot have, or fewer candidates than q.
     """
     start, choice = time.monotonic(), prepared.choice
-    energy = energy_of(choice, surrogate)
-    chooser = _Chooser(surrogate, prepared, energy, runner or ChunkRunner(), torch.device(device))
-    found = chooser.found()
+    runner, energy = runner or ChunkRunner(), energy_of(choice, surrogate)
+    found, surrogate, error = _known_well(prepared, surrogate, energy, runner, torch.device(device))
     summary = surrogate.summary()
     run = {
         "configuration": _configuration(choice) | {"energy": _described(energy)} | found.configuration,
@@ -78,12 +83,42 @@ def choose(
         "seed": choice.seed,
         **found.record,
         "information_gain_error": summary["information_gain_error"],
+        **error,
         "surrogate": summary,
         "inputs": dict(prepared.inputs),
         "versions": versions(),
         "timings": {"propose_seconds": round(time.monotonic() - start, 3)},
     }
     return Batch(_completed(found, surrogate), run, found.invalid)
+
+
+def _known_well(
+    prepared: Prepared, surrogate: Surrogate, energy: Energy, runner: ChunkRunner, device: torch.device
+) -> tuple[_Found, Surrogate, dict[str, Any]]:
+    """The batch, the surrogate that chose it, and what to record of the error of I there.
+
+    A root whose rank is chosen automatically grows until the error at the batch that it chooses is within tolerance.
+    """
+    pending = prepared.rules.pending
+    for attempt in count():
+        again = replace(runner, prefix=f"{attempt} times the rank doubled, " if attempt else "")
+        found = _Chooser(surrogate, prepared, energy, again, device).found()
+        error, beside = on_first(runner.workers, partial(batch_gain_error, surrogate, found.X, pending, device))
+        higher = raised(surrogate) if error > GAIN_TOLERANCE else None
+        if higher is None:
+            break
+        surrogate = higher
+    notes = list(prepared.notes)
+    record: dict[str, Any] = {"batch_information_gain_error": error}
+    if beside:
+        record["batch_information_gain_error_beside"] = beside
+    if abs(error) > GAIN_TOLERANCE:
+        size, more = "large" if error > 0 else "small", "rank" if surrogate.kind == "love" else "inducing points"
+        note = f"the information gain of this batch is {abs(error):.0%} too {size} beside {beside}: "
+        notes.append(note + f"ask for more {more} or for the exact surrogate")
+    if notes:
+        record["notes"] = notes
+    return found, surrogate, record
 
 
 def energy_of(choice: Choice, surrogate: Surrogate) -> Energy:
@@ -121,12 +156,11 @@ def _described(energy: Energy) -> dict[str, Any]:
 
 def _completed(found: _Found, surrogate: Surrogate) -> pd.DataFrame:
     """The batch's rows with rank, prediction and gain."""
-    mean, std = surrogate.predict_encoded(found.X)
     frame = found.frame
     frame.insert(0, "rank", np.arange(1, len(frame) + 1))
-    frame["mean"], frame["std"], frame["gain"] = mean.numpy(), std.numpy(), found.gain.numpy()
-    for name, (mean, std) in surrogate.predict_targets(found.X).items():
-        frame[f"mean of {name}"], frame[f"std of {name}"] = mean.numpy(), std.numpy()
+    frame = frame.assign(**surrogate.predict_encoded(found.X).columns(), gain=found.gain.numpy())
+    for name, prediction in surrogate.predict_targets(found.X).items():
+        frame = frame.assign(**{f"{what} of {name}": values for what, values in prediction.columns().items()})
     return frame
 
 
@@ -210,6 +244,8 @@ class _Chooser:
             record={
                 "certificate": None,
                 "acquisition_value": value,
+                "upper_bound": None,
+                "guarantee": UNBOUNDED,
                 "replaced_repeats": replaced,
                 "box": found,
             },

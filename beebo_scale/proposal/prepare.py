@@ -6,8 +6,11 @@ it is used by `choose`, so that nothing is read, resolved or encoded twice.
 
 from __future__ import annotations
 
+import math
+import os
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -15,14 +18,17 @@ from torch import Tensor
 from ..errors import InputError
 from ..screening import EncodedTable, Encoder, Table
 from ..screening.library import Library, open_library
+from ..screening.packing import Packing
+from ..screening.same import spelled_alike
 from ..specs import Choice
-from .box.units import BoxUnits, units_of
+from ..surrogates.data.target import Prediction
+from .box.units import BoxUnits, ranges_of, units_of
 from .library.encoded import EncodedLibrary
 from .library.exclusion import Rules
-from .library.named_rows import NamedRows, encoded_rows, read_named
+from .library.named_rows import NamedRows, encoded_rows, excluded_ids, read_named
 from .provenance import input_hashes
 
-BATCH_COLUMNS = ("rank", "mean", "std", "gain")  # columns of a batch beside the id and the features
+BATCH_COLUMNS = ("rank", *Prediction.names(), "gain")  # columns of a batch beside the id and the features
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,6 +41,7 @@ class Prepared:
         rules: what must not be proposed.
         library: the candidates ...
         box: ... or the box, in encoded units.
+        notes: what a user should know, one line each.
     """
 
     choice: Choice
@@ -42,6 +49,7 @@ class Prepared:
     rules: Rules
     library: EncodedLibrary | None = None
     box: BoxUnits | None = None
+    notes: tuple[str, ...] = ()
 
     @cached_property
     def inputs(self) -> dict[str, str]:
@@ -67,7 +75,7 @@ def prepare(
     Args:
         choice: what is asked for.
         encoder: of the features.
-        measured: n x d, the measured inputs encoded.
+        measured: the measured inputs, encoded (n x d) or packed (n x bytes uint8).
         id: column of the library that names its rows.
         drop_invalid: leave out rows of the library that cannot be read, instead of refusing it.
 
@@ -78,22 +86,53 @@ def prepare(
     check_names(encoder, id)
     if choice.bounds is not None:
         box = units_of(encoder, choice.bounds)
-        pending = None if choice.pending is None else read_named(choice.pending, encoder)
-        return Prepared(choice, encoder, _rules(choice, encoder, measured, pending, None), box=box)
+        measured = measured if measured.is_floating_point() else Packing.of(encoder).unpack(measured)
+        rules, notes = _rules(choice, encoder, measured, *_named(choice, encoder, None), None)
+        return Prepared(choice, encoder, rules, box=box, notes=notes)
     if isinstance(choice.library, (Table, Library)):  # read already, with the ids that it has
         id = choice.library.id
-    pending = None if choice.pending is None else read_named(choice.pending, encoder, id)
+    pending, excluded = _named(choice, encoder, id)
     library = open_library(
         choice.library,
         encoder.kinds,
         id,
         list(choice.limits.at_most),
         lengths=encoder.lengths if drop_invalid else None,
-        sought=() if pending is None else pending.sought,
+        sought=[id for rows in (pending, *excluded) if rows is not None for id in rows.sought],
     )
     check_names(encoder, library.id, *library.labels)
-    rules = _rules(choice, encoder, measured, pending, library)
-    return Prepared(choice, encoder, rules, EncodedLibrary(library, encoder, rules, choice.limits))
+    rules, notes = _rules(choice, encoder, measured, pending, excluded, library)
+    return Prepared(choice, encoder, rules, EncodedLibrary(library, encoder, rules, choice.limits), notes=notes)
+
+
+def encode_measured(table: Table, choice: Choice, drop_invalid: bool = False) -> EncodedTable:
+    """A measured table encoded; columns of numbers that never varied are scaled by the box or library of a choice.
+
+    Args:
+        table: n rows.
+        choice: what is asked for; a library is read for the sake of such columns alone.
+        drop_invalid: leave out rows of the library that cannot be read.
+
+    Raises:
+        InputError: a library or a box that cannot be used.
+    """
+    measured = EncodedTable.of(table)
+    choice.check_source()
+    encoder = measured.encoder
+    if not encoder.constant:
+        return measured
+    if choice.bounds is not None:
+        encoder = encoder.reaching(ranges_of(encoder, choice.bounds), "the box")
+    else:
+        kinds = dict.fromkeys(encoder.constant, "continuous")
+        library = open_library(choice.library, kinds, lengths={} if drop_invalid else None)
+        ranges: dict[str, tuple[float, float]] = {}
+        for _, chunk in library.chunks():
+            for name in kinds:
+                values, (low, high) = chunk.frame[name], ranges.get(name, (math.inf, -math.inf))
+                ranges[name] = min(low, float(values.min())), max(high, float(values.max()))
+        encoder = encoder.reaching(ranges, "the library")
+    return EncodedTable(table, encoder, spelled_alike(encoder.encode(table), encoder))
 
 
 def prepare_measured(choice: Choice, measured: EncodedTable, id: str | None, drop_invalid: bool = False) -> Prepared:
@@ -101,19 +140,40 @@ def prepare_measured(choice: Choice, measured: EncodedTable, id: str | None, dro
     return prepare(choice, measured.encoder, measured.X, id, drop_invalid).check()
 
 
+def _named(choice: Choice, encoder: Encoder, id: str | None) -> tuple[NamedRows | None, list[NamedRows]]:
+    """What is pending and what is excluded, as the files name it."""
+    pending = None if choice.pending is None else read_named(choice.pending, encoder, id)
+    return pending, [read_named(rows, encoder, id) for rows in choice.exclusions]
+
+
 def _rules(
-    choice: Choice, encoder: Encoder, measured: Tensor, pending: NamedRows | None, library: Library | None
-) -> Rules:
-    """What must not be proposed."""
-    id = None if library is None else library.id
-    excluded = [read_named(rows, encoder, id) for rows in choice.exclusions]
-    return Rules(
+    choice: Choice,
+    encoder: Encoder,
+    measured: Tensor,
+    pending: NamedRows | None,
+    excluded: list[NamedRows],
+    library: Library | None,
+) -> tuple[Rules, tuple[str, ...]]:
+    """What must not be proposed, and what to say of it."""
+    ids, notes = excluded_ids(excluded, library)
+    rules = Rules(
         measured=measured,
         pending=None if pending is None else encoded_rows(pending, encoder, library),
         excluded=torch.cat([rows.X for rows in excluded]) if excluded else None,
-        excluded_ids=frozenset(name for rows in excluded for name in rows.ids),
+        excluded_ids=ids,
+        lists={
+            str(file): len(rows.X)
+            for file, rows in zip(choice.exclusions, excluded, strict=True)
+            if _is_list(file, rows)
+        },
         allow_repeats=choice.allow_repeats,
     )
+    return rules, notes
+
+
+def _is_list(file: Any, rows: NamedRows) -> bool:
+    """Whether it is a file of the user's that names rows by their features, rather than rows that a program gives."""
+    return isinstance(file, (str, os.PathLike)) and len(rows.X) > 0
 
 
 def check_names(encoder: Encoder, *others: str | None) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -50,5 +51,7 @@ def propose(
         InputError: an unusable q, temperature, library or box, or fewer candidates than q.
     """
     asked = Choice(q=q, library=library, bounds=bounds, **choice)
-    prepared = prepare(asked, surrogate.encoder, surrogate.measured, id, drop_invalid)
+    prepared = prepare(asked, surrogate.encoder, surrogate.measured_rows, id, drop_invalid)
+    for note in prepared.notes:
+        warnings.warn(note, stacklevel=2)
     return choose(prepared, surrogate, runner, device)

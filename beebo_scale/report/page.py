@@ -9,7 +9,7 @@ from pathlib import Path
 from string import Template
 from typing import Any
 
-from ..screening import atomic_write
+from ..screening.batch import write_text
 from ..screening.outputs import Output, check_outputs, text_form
 from .figures import bars, calibration, curve, predicted_against_measured, residuals
 from .run import CHECKPOINTS, HeldOut, ProposedBatch, TrainingRun, read_training_run, relevance
@@ -39,8 +39,7 @@ def write_report(folder: str, out: str | None = None) -> Path:
     if Path(folder).is_dir():
         check_outputs([Output(path, text_form(MARK), "out")], [("run", Path(folder) / name) for name in CHECKPOINTS])
     run = read_training_run(Path(folder))
-    text = page(run)
-    atomic_write(path, lambda temporary: temporary.write_text(text, encoding="utf-8"))
+    write_text(path, page(run))
     return path
 
 
@@ -119,11 +118,13 @@ def _relevance(run: TrainingRun) -> Iterable[str]:
 
 
 def _batch(batch: ProposedBatch) -> Iterable[str]:
-    certified = (batch.run.get("certificate") or {}).get("certified")
+    certificate = batch.run.get("certificate") or {}
+    certified = certificate.get("certified")
     facts = {
         "rows": len(batch.frame),
         "temperature": batch.run.get("temperature"),
         "certified": "does not apply" if certified is None else "yes" if certified else "no",
+        **{name: certificate[name] for name in ("value", "upper_bound") if name in certificate},
     }
     head = batch.frame.head(BATCH_ROWS)
     cells = "".join(f"<th>{html.escape(str(name))}</th>" for name in head)

@@ -33,7 +33,7 @@ class HeldOut:
     Attributes:
         part: "test" or "validation".
         measured: n targets, own units.
-        mean: n predicted means, own units.
+        mean: n expected measurements, own units.
         error: n (z - mean) / std in standardised units, std with noise: standard normal if calibrated.
     """
 
@@ -136,7 +136,7 @@ def _held_out(surrogate: Surrogate, store: Store) -> HeldOut:
         with torch.no_grad():
             mean, variance = posterior.mean_and_variance(X)
             noise = posterior.noise(X) if store.noise is None else store.noise[some]
-        means.append(scale.moments(mean, variance)[0])
+        means.append(surrogate.predicted(mean, variance, noise).mean)
         judge, variance = PREDICTIVE[surrogate.likelihood], variance + surrogate.batch_variance
         errors.append(judge(scale.standardise(store.y[some]), mean, variance, noise)[1])
     return HeldOut(SPLIT_NAMES[part], store.y[rows].numpy(), torch.cat(means).numpy(), torch.cat(errors).numpy())

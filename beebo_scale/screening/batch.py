@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..errors import InputError
-from .invalid import Fault, dropped_path, listed
+from .invalid import Fault, listed
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -30,7 +30,7 @@ class Batch:
     """The proposed experiments.
 
     Attributes:
-        frame: columns rank, <id>, <features>, mean, std, gain; best first.
+        frame: columns rank, <id>, <features>, mean, std, noiseless_mean, noiseless_std, gain; best first.
         run: what the run file holds (plain JSON types): configuration, seed, timings and the like.
         invalid: rows of the input files that were left out (with drop_invalid).
     """
@@ -38,6 +38,11 @@ class Batch:
     frame: pd.DataFrame
     run: dict[str, Any]
     invalid: tuple[Fault, ...] = ()
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What a user should know, one line each."""
+        return tuple(self.run.get("notes", ()))
 
     def write(self, path: str | os.PathLike[str]) -> None:
         """Write the batch as CSV or Parquet by its suffix, and `<name>.run.json` beside it.
@@ -53,8 +58,8 @@ class Batch:
         text = json.dumps(_strict(self.run), indent=2, allow_nan=False, ensure_ascii=False) + "\n"
         writers: dict[Path, Callable[[Path], object]] = {}
         if self.invalid:
-            writers[dropped_path(target)] = lambda temporary: _write_bytes(temporary, listed(self.invalid).encode())
-        writers[run] = lambda temporary: _write_bytes(temporary, text.encode())
+            writers[dropped_path(target)] = lambda temporary: temporary.write_bytes(listed(self.invalid).encode())
+        writers[run] = lambda temporary: temporary.write_bytes(text.encode())
         writers[target] = lambda temporary: _write_frame(self.frame, temporary, _batch_suffix(target))
         _write_together(writers)
 
@@ -73,10 +78,20 @@ def _batch_suffix(path: Path) -> str | None:
     return next((suffix for suffix in BATCH_SUFFIXES if path.name.lower().endswith(suffix)), None)
 
 
+def beside(batch: str | os.PathLike[str], ending: str) -> Path:
+    """Name of a file beside a batch: next.csv -> next + ending."""
+    path = Path(batch)
+    return path.with_name(path.name[: -len(_batch_suffix(path) or "") or None] + ending)
+
+
 def run_path(path: str | os.PathLike[str]) -> Path:
     """Return the name of a batch's run file: next.csv -> next.run.json."""
-    path = Path(path)
-    return path.with_name(path.name[: -len(_batch_suffix(path) or "") or None] + ".run.json")
+    return beside(path, ".run.json")
+
+
+def dropped_path(path: str | os.PathLike[str]) -> Path:
+    """Name of the list of rows left out beside an output: next.csv -> next.dropped.csv."""
+    return beside(path, ".dropped.csv")
 
 
 def check_output(path: str | os.PathLike[str]) -> Path:
@@ -122,6 +137,16 @@ def atomic_write(path: str | os.PathLike[str], write: Callable[[Path], object]) 
         InputError: the system refuses to write there.
     """
     _write_together({Path(path): write})
+
+
+def write_text(path: str | os.PathLike[str], content: pd.DataFrame | str) -> None:
+    """Write a text, or a frame as CSV, in UTF-8, whole or not at all.
+
+    Raises:
+        InputError: the system refuses to write there.
+    """
+    text = content if isinstance(content, str) else content.to_csv(index=False, lineterminator="\n")
+    atomic_write(path, lambda temporary: temporary.write_bytes(text.encode()))
 
 
 def _write_together(writers: Mapping[Path, Callable[[Path], object]]) -> None:
@@ -179,15 +204,11 @@ def csv_bytes(frame: pd.DataFrame) -> bytes:
     return frame.to_csv(index=False, lineterminator="\n").encode()
 
 
-def _write_bytes(path: Path, data: bytes) -> None:
-    path.write_bytes(data)
-
-
 def _write_frame(frame: pd.DataFrame, path: Path, suffix: str | None) -> None:
     if suffix == ".parquet":
         frame.to_parquet(path, index=False)
     elif suffix == ".csv":
-        _write_bytes(path, csv_bytes(frame))
+        path.write_bytes(csv_bytes(frame))
     else:
         # Neither name nor time in the gzip header: the same batch gives the same bytes.
         with path.open("wb") as raw, gzip.GzipFile(filename="", mode="wb", fileobj=raw, mtime=0) as packed:

@@ -11,6 +11,7 @@ import numpy as np
 
 from ..errors import InputError
 from .columns import check_scalars, missing_text
+from .counters import counter
 from .files.numerals import hint, numbers
 from .files.source import Source
 from .places import Place, shown
@@ -108,14 +109,23 @@ def uses_of(
     """
     roles = {column: role for role, column in used.items()}
     uses = [Use(column, role, "named") for column, role in roles.items() if column not in wanted]
+    counters: dict[str, str] = {}
     for name, kind in wanted.items():
         place = Place(file.name, name, numbers)
         check_scalars(raw[name], place)
         reason = None if named else reason_to_ignore(raw[name], place)
         if reason:
             uses.append(Use(name, IGNORED, reason))
+        elif not named and (why := counter(raw[name], small_words(name))):
+            counters[name] = why
         else:
             uses.append(Use(name, kind, "named") if kind else infer(raw[name], file.typed, place))
+    left = len(wanted) - len(counters) - sum(use.use == IGNORED for use in uses)
+    if len(counters) == 1 and not left:  # the only number that there is
+        uses += [Use(name, "continuous", "holds numbers") for name in counters]
+    else:
+        more = "; name the features if it is one"
+        uses += [Use(name, IGNORED, why + more) for name, why in counters.items()]
     known = {use.column for use in uses}
     rest = [column for column in file.columns if column not in known]
     return (*uses, *(Use(column, IGNORED, "not named" if column else "has no name") for column in rest))
@@ -125,7 +135,7 @@ def reason_to_ignore(values: pd.Series, place: Place) -> str | None:
     """Why a column that nobody named is no feature; None if it may be one."""
     import pandas as pd
 
-    words = " ".join(re.findall(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|\d+", place.column)).casefold()
+    words = small_words(place.column)
     if DATE_NAME.match(words):
         return "is called a date"
     if PLATE_NAME.match(words):
@@ -145,6 +155,11 @@ def reason_to_ignore(values: pd.Series, place: Place) -> str | None:
     if len(head) >= NAMES_NOT_LABELS and head.is_unique and numbers(head)[1].all() and given.is_unique:
         return "holds another text in each row; an id, or name it with a kind (protein, dna, smiles)"
     return None
+
+
+def small_words(name: str) -> str:
+    """A column's name in small words: 'PUBCHEM_CID' -> 'pubchem cid', 'sampleNo.' -> 'sample no'."""
+    return " ".join(re.findall(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|\d+", name)).casefold()
 
 
 def left_aside(uses: Sequence[Use]) -> str:

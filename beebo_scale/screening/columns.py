@@ -9,13 +9,14 @@ import numpy as np
 from .files.numerals import hint, numbers, too_long
 from .fingerprints import check_molecules
 from .places import CellError, Place, shown
+from .same import BLANKS, WHOLE
 
 if TYPE_CHECKING:
     import pandas as pd
 
 ALPHABETS = {"protein": "ACDEFGHIKLMNPQRSTVWY", "dna": "ACGT"}
 COLUMN_KINDS = ("continuous", "categorical", *ALPHABETS, "smiles")
-BLANKS = " \t\r\n\v\f\u00a0\u2007\u202f\u200b\ufeff"  # around a cell, also those that nobody sees
+LARGEST, LEAST = 1e150, 1e-150  # sizes of numbers whose squares are numbers, with room for sums
 
 
 def check_scalars(values: pd.Series, place: Place) -> None:
@@ -44,6 +45,18 @@ def missing_text(values: pd.Series) -> np.ndarray:
     return empty
 
 
+def check_ids(ids: pd.Series, place: Place, advice: str = "give every row an id") -> None:
+    """Refuse rows without an id.
+
+    Raises:
+        CellError: an id is missing, or no single value.
+    """
+    check_scalars(ids, place)
+    missing = missing_text(ids)
+    if missing.any():
+        raise place.error("(id) is empty", missing, advice)
+
+
 def check_numbers(values: pd.Series, place: Place, advice: str) -> np.ndarray:
     """Return a column as n float64, NaN where a cell is missing.
 
@@ -57,6 +70,18 @@ def check_numbers(values: pd.Series, place: Place, advice: str) -> np.ndarray:
         cell = f"({shown(first)} {place.where(bad)})"
         raise CellError(f"{place.source}: column {place.column!r} {what} {cell}; {hint(first) or advice}", bad, what)
     return parsed
+
+
+def check_size(values: np.ndarray, place: Place) -> None:
+    """Refuse numbers (n float64) beyond LARGEST.
+
+    Raises:
+        CellError: there is one.
+    """
+    bad = np.abs(values) > LARGEST
+    if bad.any():
+        what = f"is {values[np.argmax(bad)]:g}, too large to compute with,"
+        raise place.error(what, bad, "correct the cell, or give the column in a larger unit")
 
 
 def convert(values: pd.Series, kind: str, place: Place, length: int | None = None) -> pd.Series:
@@ -82,6 +107,7 @@ def convert(values: pd.Series, kind: str, place: Place, length: int | None = Non
             raise place.error("is empty", np.isnan(parsed), "fill the cell or leave the row out (--drop-invalid)")
         if np.isinf(parsed).any():
             raise place.error("is infinite", np.isinf(parsed), "correct the cell or leave the row out (--drop-invalid)")
+        check_size(parsed, place)
         long = too_long(values, parsed)
         if long.any():
             problem = "holds whole numbers beyond 2^53, which are told apart as text only,"
@@ -93,10 +119,12 @@ def convert(values: pd.Series, kind: str, place: Place, length: int | None = Non
             "is empty", missing, "fill the cell (a level may be called None) or leave the row out (--drop-invalid)"
         )
     text: pd.Series = values.astype(object).astype(str) if values.dtype.kind == "O" else values.astype(str)
-    text = text.str.strip(BLANKS)  # 'DMF ' is no other solvent
+    text = text.str.strip(BLANKS)  # 'DMF ' and 'DMF' are one solvent
     if kind == "smiles":
         check_molecules(text, place)
-    elif kind != "categorical":
+    elif kind == "categorical":
+        text = text.str.replace(WHOLE, r"\1", regex=True)  # 182.0 is the label 182
+    else:
         text = text.str.upper()
         letter_codes(text, kind, place, length)
     return text

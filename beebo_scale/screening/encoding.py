@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -14,12 +14,14 @@ from .columns import ALPHABETS, letter_codes
 from .files.opening import did_you_mean
 from .fingerprints import BITS, LARGEST_COUNT, MORGAN_RADIUS, packed_fingerprints
 from .places import Place
+from .same import WHOLE, spelled_alike
 from .table import Table
 
 if TYPE_CHECKING:
     import pandas as pd
     import torch
 
+DUST = 2.0**-23  # of a number's size: what a float32 leaves of it; a column that varies no more than that is constant
 HASH_BYTES = 5  # 40 bits plus the number of levels is exact in float64
 
 
@@ -29,48 +31,80 @@ class Column(Protocol):
     @property
     def name(self) -> str:
         """The feature's name."""
-        ...
 
     @property
     def kind(self) -> str:
         """One of KINDS."""
-        ...
 
     @property
     def width(self) -> int:
         """Number of columns of X."""
-        ...
 
     def encode(self, values: pd.Series, place: Place) -> np.ndarray:
         """Turn n checked values into n x width numbers."""
-        ...
 
     def decode(self, codes: np.ndarray) -> np.ndarray:
         """Turn n x width numbers back into n values."""
-        ...
 
 
 @dataclass(frozen=True)
 class ContinuousColumn:
     """A number, scaled so that the measured range low..high becomes 0..1.
 
-    A column that never varied keeps the scale 1, so that new values still move.
+    One that never varied, but for rounding, has no range of its own: it is scaled by that of the candidates where it is
+    known, else by its size, so that what is predicted elsewhere does not depend on the unit.
+
+    Attributes:
+        reach: range of the measured value and all candidates; 0 where it is not known, or is not needed.
+        source: whose range that is, in words.
     """
 
     name: str
     low: float
     high: float
+    reach: float = 0.0
+    source: str = ""
     kind = "continuous"
     width = 1
 
     @property
+    def _dust(self) -> float:
+        return DUST * max(abs(self.low), abs(self.high))
+
+    @property
+    def constant(self) -> bool:
+        """Whether the measured values are the same but for rounding."""
+        return self.high - self.low <= self._dust
+
+    @property
     def scale(self) -> float:
         """Length of one encoded unit, in the column's own unit."""
-        return self.high - self.low if self.high > self.low else 1.0
+        return (self.reach or abs(self.low) or 1.0) if self.constant else self.high - self.low
+
+    @property
+    def note(self) -> str:
+        """What a user should know of it; empty if nothing."""
+        if not self.constant:
+            return ""
+        by = f"the range of {self.source}" if self.reach else "its own size" if self.low else "its unit, as it is zero"
+        return (
+            f"column {self.name!r} is {self.low:g} in every measured row, so nothing is known of its effect; it is "
+            f"scaled by {by}, {self.scale:g}"
+        )
+
+    def reaching(self, low: float, high: float, source: str) -> ContinuousColumn:
+        """This column, if it never varied, scaled by candidates from low to high."""
+        low, high = min(low, self.low), max(high, self.high)
+        if not self.constant or high - low <= DUST * max(abs(low), abs(high)):
+            return self
+        return replace(self, reach=high - low, source=source)
 
     def encode(self, values: pd.Series, place: Place) -> np.ndarray:
         """Return n x 1 scaled numbers."""
-        return ((values.to_numpy(dtype=np.float64) - self.low) / self.scale)[:, None]
+        distance = values.to_numpy(dtype=np.float64) - self.low
+        if self.constant:
+            distance[np.abs(distance) <= self._dust] = 0.0
+        return (distance / self.scale)[:, None]
 
     def decode(self, codes: np.ndarray) -> np.ndarray:
         """Return n numbers in the column's own unit."""
@@ -91,7 +125,7 @@ class CategoricalColumn:
         import pandas as pd
 
         places, found = pd.factorize(values)
-        known = {level: code for code, level in enumerate(self.levels)}
+        known = {WHOLE.sub(r"\1", level): code for code, level in enumerate(self.levels)}  # 1.0 in earlier versions
         codes = [known.get(level, self._fresh(level)) for level in found.tolist()]
         return np.array(codes, dtype=np.float64)[places][:, None]
 
@@ -195,6 +229,18 @@ class Encoder:
         return cls(tuple(columns))
 
     @property
+    def constant(self) -> dict[str, ContinuousColumn]:
+        """The columns of numbers that never varied, by name."""
+        return {c.name: c for c in self.columns if isinstance(c, ContinuousColumn) and c.constant}
+
+    def reaching(self, ranges: Mapping[str, tuple[float, float]], source: str) -> Encoder:
+        """This encoder with columns that never varied scaled by the range of the candidates (name -> low, high)."""
+        wide = {
+            name: column.reaching(*ranges[name], source) for name, column in self.constant.items() if name in ranges
+        }
+        return Encoder(tuple(wide.get(column.name, column) for column in self.columns))
+
+    @property
     def kinds(self) -> dict[str, str]:
         """Feature name -> kind, in order."""
         return {column.name: column.kind for column in self.columns}
@@ -213,11 +259,6 @@ class Encoder:
         """Return feature name -> its columns of X."""
         ends = np.cumsum([0, *(column.width for column in self.columns)]).tolist()
         return {column.name: slice(ends[i], ends[i + 1]) for i, column in enumerate(self.columns)}
-
-    def numbers(self) -> list[int]:
-        """Columns of X that hold numbers of which any in between makes sense."""
-        slices, kinds = self.slices(), self.kinds
-        return [i for name, cut in slices.items() if kinds[name] == "continuous" for i in range(cut.start, cut.stop)]
 
     def encode(self, table: Table) -> torch.Tensor:
         """Return n x width float64 on the CPU.
@@ -270,7 +311,11 @@ class Encoder:
         columns: list[Column] = []
         for entry in d["columns"]:
             if entry["kind"] == "continuous":
-                columns.append(ContinuousColumn(entry["name"], entry["low"], entry["high"]))
+                low, high = entry["low"], entry["high"]
+                known = ContinuousColumn(entry["name"], low, high, entry.get("reach", 0.0), entry.get("source", ""))
+                if "reach" not in entry and known.constant:  # earlier versions took its spread or 1
+                    known = replace(known, reach=high - low or 1.0, source="a file of an earlier version")
+                columns.append(known)
             elif entry["kind"] == "categorical":
                 columns.append(CategoricalColumn(entry["name"], tuple(entry["levels"])))
             elif entry["kind"] in ALPHABETS:
@@ -303,4 +348,4 @@ class EncodedTable:
         if isinstance(table, EncodedTable):
             return table
         encoder = Encoder.from_table(table)
-        return cls(table, encoder, encoder.encode(table))
+        return cls(table, encoder, spelled_alike(encoder.encode(table), encoder))

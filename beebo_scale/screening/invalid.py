@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import astuple, dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -89,15 +88,6 @@ def all_invalid(source: str, faults: Sequence[Fault]) -> InputError:
         f"{source}: no row is left, all {len(faults)} are invalid: column {first.column!r} {first.why} "
         f"({shown(first.cell)} in row {first.row}); correct the file, or the kinds of its columns"
     )
-
-
-def dropped_path(path: str | os.PathLike[str]) -> Path:
-    """Name of the list of rows left out beside an output: next.csv -> next.dropped.csv."""
-    path = Path(path)
-    for suffix in (".csv.gz", ".csv", ".parquet"):
-        if path.name.lower().endswith(suffix):
-            return path.with_name(path.name[: -len(suffix)] + ".dropped.csv")
-    return path.with_name(path.name + ".dropped.csv")
 
 
 def listed(faults: Sequence[Fault]) -> str:

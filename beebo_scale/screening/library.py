@@ -17,9 +17,9 @@ import numpy as np
 from ..errors import InputError
 from .files.opening import Source, open_parts
 from .invalid import Fault, all_invalid, find_faults
-from .library_parts import FilePart, Part, TablePart
-from .library_survey import Survey, survey
+from .library_parts import FilePart, Part, Survey, TablePart, look_up, survey
 from .places import SHEET, rows_text, shown
+from .same import id_texts
 from .table import Table, wanted_kinds
 
 if TYPE_CHECKING:
@@ -53,6 +53,7 @@ class Library:
         chunk_rows: rows of a chunk.
         invalid: rows of the files that are left out, as if the files did not have them.
         sought: the rows whose ids were sought when the library was opened, checked; None without.
+        near: ids that differ from those sought in capitals alone.
     """
 
     source: str
@@ -63,6 +64,7 @@ class Library:
     chunk_rows: int = CHUNK_ROWS
     invalid: tuple[Fault, ...] = ()
     sought: Table | None = None
+    near: tuple[str, ...] = ()
 
     def __len__(self) -> int:
         return sum(part.rows for part in self.parts)
@@ -111,7 +113,7 @@ class Library:
         return Table(frame, self.kinds, self.id, self.source)
 
     def named(self, ids: Collection[str]) -> dict[str, Table]:
-        """The rows of some ids, compared as text, one each; ids that the library does not have are left out.
+        """The rows of some ids (in the spelling of `id_texts`), one each; ids that it does not have are left out.
 
         Raises:
             ValueError: the library was opened without an id column.
@@ -122,9 +124,9 @@ class Library:
         tables = (table for _, table in self.chunks()) if self.sought is None else [self.sought]
         found: dict[str, Table] = {}
         for table in tables:
-            text = table.frame[self.id].astype(str)
-            hits = np.flatnonzero(text.isin(wanted).to_numpy())
-            found |= {str(text.iloc[hit]): table.take(hits[i : i + 1]) for i, hit in enumerate(hits)}
+            names = id_texts(table.frame[self.id])
+            hits = np.flatnonzero(np.isin(names, list(wanted)))
+            found |= {names[hit]: table.take(hits[i : i + 1]) for i, hit in enumerate(hits)}
         return found
 
     def place(self, row: int) -> tuple[str, int]:
@@ -176,7 +178,7 @@ def open_library(
     """Open candidates without reading them, but for one pass over the ids.
 
     That pass keeps 8 bytes for each row, for as long as it lasts, and twice that to sort them; ids with the same hash
-    are looked at again, so that a chance meeting of two hashes is no error. CSV files need the pass to count their
+    are looked at again, so that a collision of hashes is no error. CSV files need the pass to count their
     rows, whether they have ids or not.
 
     Args:
@@ -188,7 +190,7 @@ def open_library(
         chunk_rows: rows of a chunk.
         lengths: given, rows with a feature that cannot be read are left out, which takes one more pass over all
             features; sequence columns have these numbers of letters. None: such rows are refused when they are read.
-        sought: ids, as text, whose rows are brought along.
+        sought: ids, in the spelling of `id_texts`, whose rows are brought along.
 
     Raises:
         InputError: a file or a column is not usable, files of a folder do not go together, ids are missing or repeat.
@@ -220,7 +222,10 @@ def open_library(
         raise InputError(f"{name} has a header but no rows; a library needs at least one candidate")
     if id is not None:
         _check_repeated(library, np.concatenate([seen.hashes for seen in surveys]))
-    return replace(library, sought=_sought(library, surveys)) if sought and id is not None else library
+    if not sought or id is None:
+        return library
+    near = tuple(name for seen in surveys for name in seen.near)
+    return replace(library, sought=_sought(library, surveys), near=near)
 
 
 def _sought(library: Library, surveys: Sequence[Survey]) -> Table:
@@ -252,10 +257,11 @@ def _of_table(
             raise all_invalid(table.source, faults)
         table = table.take(~bad)
     invalid = (*table.invalid, *faults)
-    named = None
-    if sought and table.id is not None:
-        named = table.take(table.frame[table.id].astype(str).isin(frozenset(sought)).to_numpy())
-    return Library(table.source, table.kinds, table.id, labels, (TablePart(table),), chunk_rows, invalid, named)
+    library = Library(table.source, table.kinds, table.id, labels, (TablePart(table),), chunk_rows, invalid)
+    if not sought or table.id is None:
+        return library
+    hits, near = look_up(table.frame[table.id], sought)
+    return replace(library, sought=table.take(hits), near=tuple(near))
 
 
 def _check_types(files: Sequence[Source], kinds: Mapping[str, str], others: Sequence[str]) -> None:

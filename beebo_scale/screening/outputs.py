@@ -13,13 +13,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ..errors import InputError
-from .batch import check_folder, run_path
+from .batch import check_folder, dropped_path, run_path
 from .files.opening import open_source, split_sheet
-from .invalid import COLUMNS, dropped_path
+from .invalid import COLUMNS
 from .plates.layout import MAP_COLUMNS, plate_paths
 
-LAST = ("mean", "std", "gain")  # columns of a batch ...
-BESIDE = ("mean of ", "std of ")  # ... and of several targets for each
+PREDICTED = ("mean", "std", "noiseless_mean", "noiseless_std")  # columns of a file of predictions
+LAST = (*PREDICTED, "gain")  # of a batch ...
+BESIDE = tuple(f"{name} of " for name in PREDICTED)  # ... and of several targets for each
 
 
 @dataclass(frozen=True)

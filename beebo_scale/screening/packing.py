@@ -43,6 +43,26 @@ class Packing:
         """Form and bytes of each part."""
         return ((form, int(width * COLUMN_BYTES[form])) for form, width in self.parts)
 
+    def offsets(self) -> list[int]:
+        """The first byte of each part."""
+        return [int(end) for end in np.cumsum([0, *(size for _, size in self._sizes())])[:-1]]
+
+    def packed(self, rows: Tensor) -> np.ndarray:
+        """Rows of X (n x d float64) packed, n x bytes uint8; rows that are packed already as they are."""
+        if rows.dtype == torch.uint8:
+            return rows.numpy()
+        pieces = []
+        for (form, _), X in zip(self.parts, rows.split([width for _, width in self.parts], dim=-1), strict=True):
+            if form == "numbers":
+                numbers = np.ascontiguousarray(X.numpy() + 0.0)  # -0.0 and 0.0 have the same bytes
+                pieces.append(numbers.view(np.uint8).reshape(len(rows), 8 * X.shape[-1]))
+                continue
+            small = X.numpy().astype(np.uint8)
+            if form == "bits":
+                small = np.packbits(small, axis=1, bitorder="little")
+            pieces.append(small[:, 0::2] | small[:, 1::2] << 4 if form == "counts" else small)
+        return np.concatenate(pieces, axis=1)
+
     def unpack(self, rows: Tensor, dtype: torch.dtype = torch.float64) -> Tensor:
         """Packed rows, n x bytes uint8, to X, n x d."""
         pieces = []

@@ -13,8 +13,17 @@ import numpy as np
 from ..errors import InputError
 from ..specs import Columns, keywords_of
 from .column_uses import Use, infer, left_aside, table_of, uses_of
-from .columns import COLUMN_KINDS as COLUMN_KINDS
-from .columns import check_numbers, check_scalars, convert, missing_text
+from .columns import (
+    COLUMN_KINDS,
+    LARGEST,
+    LEAST,
+    check_ids,
+    check_numbers,
+    check_scalars,
+    check_size,
+    convert,
+    missing_text,
+)
 from .files.opening import Source, did_you_mean, listing, open_source
 from .invalid import Fault, all_invalid, find_faults
 from .places import Place, shown
@@ -266,7 +275,12 @@ def target_of(source: str, values: pd.Series, column: str) -> np.ndarray:
     y = check_numbers(values, place, "give a numeric column as the target")
     if np.isinf(y).any():
         raise place.error("is infinite", np.isinf(y), "correct the cell, or empty it to drop the row")
+    check_size(y, place)
     measured = y[~np.isnan(y)]
+    if (measured != 0).any() and np.abs(measured).max() < LEAST:
+        tiny = np.nan_to_num(y) != 0
+        what = f"is {y[np.argmax(tiny)]:g}, and all of it too small to compute with,"
+        raise place.error(what, tiny, "give the column in a smaller unit")
     if not len(measured):
         raise InputError(f"{source}: column {column!r} is empty in all {len(y)} rows; name the measured column")
     _check_learnable(source, measured, column)
@@ -292,7 +306,7 @@ def noise_of(values: pd.Series, place: Place) -> np.ndarray:
     """
     check_scalars(values, place)
     noise = check_numbers(values, place, "give a numeric column of variances")
-    bad = ~(np.isfinite(noise) & (noise > 0))
+    bad = ~((noise >= LEAST**2) & (noise <= LARGEST**2))
     if bad.any():
         first = noise[np.argmax(bad)]
         what = "empty" if np.isnan(first) else f"{first:g}"
@@ -319,10 +333,7 @@ def feature_frame(
 
 
 def _check_ids(ids: pd.Series, place: Place) -> None:
-    check_scalars(ids, place)
-    missing = missing_text(ids)
-    if missing.any():
-        raise place.error("(id) is empty", missing, "give every row an id")
+    check_ids(ids, place)
     again = ids.duplicated().to_numpy()
     if again.any():
         firsts = ids[again].drop_duplicates().iloc[:3]

@@ -1,7 +1,7 @@
 """One closed loop: measure a start, then round after round fit, choose, measure. It can be stopped at any moment.
 
     D/<strategy>-<seed>/round-000.csv   the start, then what each round measured; the value is the last column
-    D/<strategy>-<seed>/round-001.json  how long fit and choice took, and the surrogate's own words
+    D/<strategy>-<seed>/round-001.json  how long fit and choice took; kind, transform and warning of the surrogate
     D/<strategy>-<seed>/chunks/         hyperparameters for the warm start of a later round
     D/<strategy>-<seed>/job.json, lock  what is being computed, and by whom (`proposal.job`)
 
@@ -26,8 +26,7 @@ from ..archives import file_sum
 from ..errors import InputError
 from ..proposal.jobs.run_folder import FolderLedger, open_run
 from ..proposal.provenance import versions
-from ..screening import atomic_write
-from ..screening.batch import csv_bytes, write_frame
+from ..screening.batch import csv_bytes, write_frame, write_text
 from ..surrogates import Surrogate
 from ..surrogates.factors import Exact
 from ..surrogates.surrogate import surrogate_of
@@ -71,8 +70,8 @@ class Run:
 
     Attributes:
         world: what is measured.
-        strategy: who chooses ...
-        name: ... and what it is called.
+        strategy: that chooses.
+        name: of the strategy.
         seed: of the start, and of all else that is drawn.
         plan: how much is measured.
         threads: of torch; rounding depends on it.
@@ -116,7 +115,9 @@ def run_loop(run: Run, base: str | os.PathLike[str], on_round: Callable[[], obje
         for _ in points:
             on_round()
         for k in range(done, run.plan.rounds + 1):
-            new = _start(run) if k == 0 else _round(run, k, points, values, folder, ledger)
+            new = (
+                run.world.start(run.plan.start, run.seed) if k == 0 else _round(run, k, points, values, folder, ledger)
+            )
             points.append(new)
             values.append(run.world.measure(new, _seed(run.seed, k)))
             frame = run.world.written(points[-1], values[-1])
@@ -166,10 +167,6 @@ def _damaged(path: Path) -> InputError:
     return InputError(f"{path} is damaged; delete it and the rounds after it, and they will be computed again")
 
 
-def _start(run: Run) -> Points:
-    return run.world.start(run.plan.start, run.seed)
-
-
 def _round(
     run: Run, k: int, points: list[Points], values: list[np.ndarray], folder: Path, ledger: FolderLedger
 ) -> Points:
@@ -197,8 +194,7 @@ def _round(
     if isinstance(model, Surrogate):
         note |= {"surrogate": model.kind, "transform": model.scale.transform, "warning": model.report.warning}
         ledger.write("model", k, _hyperparameters(model).to_dict())
-    text = json.dumps(note, indent=2) + "\n"
-    atomic_write(_path(folder, k).with_suffix(".json"), lambda temporary: temporary.write_text(text, encoding="utf-8"))
+    write_text(_path(folder, k).with_suffix(".json"), json.dumps(note, indent=2) + "\n")
     return chosen
 
 

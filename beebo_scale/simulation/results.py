@@ -1,18 +1,17 @@
-"""What came out of the runs: a line for each round of each run, their means over the seeds, and a page of both."""
+"""What came out of the runs: a line for each round of each run, means over seeds, and a page and curves of these."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..screening import atomic_write
-from ..screening.batch import write_frame
-from .curves import draw_curves, drawable
+from ..screening.batch import atomic_write, write_text
 from .loop import Run, read_run
 from .world import Points, World
 
@@ -21,6 +20,10 @@ if TYPE_CHECKING:
 
 FIGURES = ("best", "normalised", "recall", "batch_mean", "relative_regret", "fit_seconds", "choice_seconds")
 TABLES = {"normalised": "Best so far", "recall": "Recall", "relative_regret": "Regret of the batch"}
+# Okabe and Ito's colours, which the colour-blind can tell apart; the markers differ, too.
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#7F7F7F")
+MARKERS = "osD^vP*X"
+LABELS = {"normalised": "best so far (0 to 1)", "recall": "share of the top rows found", "relative_regret": "regret"}
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,15 +71,13 @@ class Results:
 
     def write(self, folder: str | os.PathLike[str]) -> list[Path]:
         """Write rounds.csv, summary.csv and summary.md, and curves.png if matplotlib is installed."""
-        base = Path(folder)
-        write_frame(base / "rounds.csv", self.rounds)
-        write_frame(base / "summary.csv", self.summary)
-        page = self.markdown().encode()
-        atomic_write(base / "summary.md", lambda temporary: temporary.write_bytes(page))
-        written = [base / name for name in ("rounds.csv", "summary.csv", "summary.md")]
-        if drawable():
-            draw_curves(self.summary, self.title, base / "curves.png")
-            written.append(base / "curves.png")
+        written = [Path(folder) / name for name in ("rounds.csv", "summary.csv", "summary.md")]
+        contents: tuple[pd.DataFrame | str, ...] = (self.rounds, self.summary, self.markdown())
+        for path, content in zip(written, contents, strict=True):
+            write_text(path, content)
+        if find_spec("matplotlib") is not None:
+            written.append(Path(folder) / "curves.png")
+            draw_curves(self.summary, self.title, written[-1])
         return written
 
 
@@ -149,3 +150,36 @@ def _words(runs: Sequence[Run]) -> tuple[str, tuple[str, ...]]:
             f"recall: share of the top {yard.top} that was found; ties at the last place count, up to {yard.top}"
         )
     return f"Closed loops: {run.world.title}", tuple(notes)
+
+
+def draw_curves(summary: pd.DataFrame, title: str, path: Path) -> None:
+    """Write a PNG file: mean over the seeds, one line for each strategy, in a band of one standard error.
+
+    Args:
+        summary: that of `Results`.
+        title: of the figure.
+        path: of the file.
+    """
+    from matplotlib.figure import Figure
+
+    has_recall = summary["recall_mean"].notna().any()
+    figures = ("normalised", "recall" if has_recall else "relative_regret")
+    figure = Figure(figsize=(10.5, 4.2), dpi=120, layout="constrained")
+    panels = figure.subplots(1, len(figures))
+    for axes, name in zip(panels, figures, strict=True):
+        _draw(axes, summary, name)
+    figure.suptitle(title, fontsize=11)
+    figure.legend(*panels[0].get_legend_handles_labels(), loc="outside right center", frameon=False)
+    atomic_write(path, lambda temporary: figure.savefig(temporary, format="png", metadata={"Software": None}))
+
+
+def _draw(axes: Any, summary: pd.DataFrame, name: str) -> None:
+    for i, (strategy, rows) in enumerate(summary.groupby("strategy", sort=False)):
+        x, mean, error = rows["measured"], rows[f"{name}_mean"], rows[f"{name}_se"].fillna(0.0)
+        colour, marker = COLOURS[i % len(COLOURS)], MARKERS[i % len(MARKERS)]
+        axes.fill_between(x, mean - error, mean + error, color=colour, alpha=0.15, linewidth=0)
+        axes.plot(x, mean, color=colour, marker=marker, markersize=5, linewidth=1.6, label=strategy)
+    axes.set(xlabel="points measured", ylabel=LABELS[name])
+    axes.grid(axis="y", color="#d9dee3", linewidth=0.6)
+    axes.set_axisbelow(True)
+    axes.spines[["top", "right"]].set_visible(False)

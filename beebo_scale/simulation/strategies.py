@@ -96,8 +96,8 @@ class Thompson(Learned):
         """One point for each sample."""
         pool, posterior = max(self.pool, 2 * state.q), model.posterior()
         candidates = state.world.candidates(model.encoder, state.points, state.run_seed, pool)
-        hopeful = best(candidates.map(lambda X: optimistic(posterior, X, state.sign, OPTIMISM)), pool)
-        candidates = candidates.take(hopeful)
+        largest = best(candidates.map(lambda X: optimistic(posterior, X, state.sign, OPTIMISM)), pool)
+        candidates = candidates.take(largest)
         samples = joint_samples(posterior, candidates.X, state.q, torch.Generator().manual_seed(state.seed))
         return candidates.points[winners(state.sign * samples).numpy()]
 
@@ -150,10 +150,11 @@ class MaxBeebo(Beebo):
         return replace(self.energy, f_max=float((state.sign * model.data.y).max()))
 
 
-def check_kappa(kappa: float) -> None:
+def check_kappa(*kappas: float) -> None:
     """Refuse what has no square root."""
-    if not (math.isfinite(kappa) and kappa >= 0):
-        raise InputError(f"kappa = {kappa}: give a finite number, 0 or more")
+    for kappa in kappas:
+        if not (math.isfinite(kappa) and kappa >= 0):
+            raise InputError(f"kappa = {kappa}: give a finite number, 0 or more")
 
 
 def optimistic(posterior: Posterior, X: Tensor, sign: float, width: float) -> Tensor:

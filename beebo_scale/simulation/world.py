@@ -82,16 +82,13 @@ class World(Protocol):
     @property
     def maximize(self) -> bool:
         """False if small values are good."""
-        ...
 
     @property
     def title(self) -> str:
         """What is measured, in a few words."""
-        ...
 
     def identity(self) -> dict[str, Any]:
         """All that decides what is measured, in plain types."""
-        ...
 
     def check(self, count: int) -> None:
         """Refuse a loop that measures more points than there are.
@@ -99,51 +96,39 @@ class World(Protocol):
         Raises:
             InputError: there are fewer.
         """
-        ...
 
     def start(self, count: int, seed: int) -> Points:
         """The points that are measured before any choice."""
-        ...
 
     def draw(self, count: int, taken: Points, seed: int) -> Points:
         """Points at random, none of those taken."""
-        ...
 
     def measure(self, points: Points, seed: int) -> NDArray[np.float64]:
         """One value for each point, with noise where there is some."""
-        ...
 
     def truth(self, points: Points) -> NDArray[np.float64]:
         """The same without noise."""
-        ...
 
     def table(self, points: Points, values: NDArray[np.float64]) -> Table:
         """Measured points as a surrogate takes them."""
-        ...
 
     def candidates(self, encoder: Encoder, taken: Points, seed: int, count: int) -> Candidates:
-        """Points to choose from: all that are not taken, or `count` where there is no end of them."""
-        ...
+        """Points to choose from: all that are not taken, or `count` where they are infinitely many."""
 
     def offer(self, taken: Points, seed: int) -> dict[str, Any]:
         """The same as `propose` takes it: its argument `library` or `bounds`."""
-        ...
 
     def chosen(self, frame: pd.DataFrame) -> Points:
         """The points of a batch of `propose`."""
-        ...
 
     def written(self, points: Points, values: NDArray[np.float64]) -> pd.DataFrame:
         """Points for a reader: the value is the last column."""
-        ...
 
     def parsed(self, frame: pd.DataFrame) -> tuple[Points, NDArray[np.float64]]:
         """Inverse of `written`, from the text of a CSV file."""
-        ...
 
     def yardstick(self, start: Points) -> Yardstick:
         """What the results of a loop with this start are measured by."""
-        ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -187,8 +172,6 @@ class Strategy(Protocol):
 
     def fit(self, state: State) -> Any:
         """What the choice is made by; a `Surrogate` is handed to the next round as `warm`."""
-        ...
 
     def choose(self, state: State, model: Any) -> Points:
         """The next q points."""
-        ...

@@ -11,7 +11,7 @@ from .choice import Limits as Limits
 from .columns import Columns as Columns
 from .fitting import Approximation as Approximation
 from .fitting import Fitting as Fitting
-from .keywords import keywords_of as keywords_of
+from .setting import keywords_of as keywords_of
 from .setting import make as make
 from .setting import plain as plain
 from .setting import settings_of as settings_of

@@ -10,7 +10,7 @@ from typing import Any, Literal, get_args
 
 from ..errors import InputError
 from ..temperature import check_temperature
-from .setting import Reader, number, one_of, part, refuse, setting, text, whole_number
+from .setting import Reader, check_least, number, one_of, part, refuse, setting, text, whole_number
 from .texts import parse_bounds, parse_counts, parse_names, parse_texts
 
 Bounds = Mapping[str, Any] | Sequence[Sequence[float]]
@@ -83,16 +83,20 @@ class Limits:
 
     def guarantee(self) -> str:
         """What is known about the greedy batch, in plain words."""
-        if self.min_distance is not None:
-            worst = "no worst-case factor is known under a minimum distance"
-        elif len(self.at_most) == 1:
-            worst = "at least 1/2 of the best batch's value if no gain is negative (at most k of each group)"
-        elif self.at_most:
-            worst = f"at least 1/{1 + len(self.at_most)} of the best batch's value if no gain is negative"
-        else:
-            worst = "at least 1 - 1/e = 63 % of the best batch's value if no gain is negative"
         limited = " under the limits" if self else ""
-        return f"certified means: the same batch as greedy choice{limited} over all eligible rows; {worst}"
+        loose = [
+            "of several limited columns it counts one at a time" if len(self.at_most) > 1 else "",
+            "it does not count the minimum distance" if self.min_distance is not None else "",
+        ]
+        return "; ".join(
+            [
+                f"certified means: the same batch as greedy choice{limited} over all eligible rows",
+                "value is a(X) of this batch, in standard deviations of the (transformed) target, as this surrogate "
+                "sees it",
+                f"no batch of as many eligible rows{limited} has a larger a(X) than upper_bound, whatever the signs",
+                *filter(None, loose),
+            ]
+        )
 
 
 @dataclass(frozen=True)
@@ -129,10 +133,7 @@ class BoxSearch:
     sweeps: int = 1
 
     def __post_init__(self) -> None:
-        least = {"restarts": 1, "refresh": 1, "chunk": 1, "block": 1, "steps": 0, "polish": 0, "block_steps": 0}
-        for name, few in {**least, "sweeps": 0}.items():
-            if not getattr(self, name) >= few:
-                raise InputError(f"{name} = {getattr(self, name)}: give {few} or more")
+        check_least(self, restarts=1, refresh=1, chunk=1, block=1, steps=0, polish=0, block_steps=0, sweeps=0)
         if not 0.0 < self.learning_rate < math.inf:
             raise InputError(f"learning_rate = {self.learning_rate}: give a number above zero")
         refuse({"start": STARTS}, self)

@@ -73,6 +73,11 @@ class Columns:
         return isinstance(self.target, Mapping)
 
     @property
+    def beside(self) -> list[str]:
+        """Columns that say more of a measurement: the noise variance and the batch, where there are such."""
+        return [name for name in (self.noise_variance, self.batch) if name is not None]
+
+    @property
     def goal(self) -> str:
         """What is to improve, in words."""
         return weighted_name(self.weights) or "".join(self.targets)

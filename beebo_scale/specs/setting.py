@@ -1,18 +1,21 @@
 """A setting, declared once: a field of a frozen dataclass that says how every face shows, reads and checks it.
 
 A spec is a frozen dataclass of settings. Fields whose type is another spec belong to it: on the command line and in
-files their settings stand beside the others, by their own names.
+files their settings stand beside the others, by their own names. In Python they are keywords (`keywords_of`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import MISSING, Field, dataclass, field, fields
-from typing import Any, TypeVar
+import inspect
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import MISSING, Field, dataclass, field, fields, replace
+from typing import Any, Literal, TypeVar
 
 from ..errors import InputError
 
 S = TypeVar("S")
+F = TypeVar("F", bound=Callable[..., Any])
+C = TypeVar("C", bound=type)
 
 
 @dataclass(frozen=True)
@@ -22,7 +25,7 @@ class Reader:
     Attributes:
         words: what a value is, for messages: 'a whole number'.
         parse: raises where it is none.
-        choices: the words there are, empty where there is no end of them.
+        choices: the words there are; empty where any other value may be.
         several: whether a command line has several words.
         types: that a file has in place of words.
     """
@@ -153,6 +156,17 @@ def refuse(names: Mapping[str, tuple[str, ...]], spec: Any) -> None:
             raise InputError(f"{name} {getattr(spec, name)!r} {are} not known; choose one of {', '.join(known)}")
 
 
+def check_least(spec: Any, **least: int) -> None:
+    """Refuse counts that are too small.
+
+    Raises:
+        InputError: the first of them.
+    """
+    for name, few in least.items():
+        if not getattr(spec, name) >= few:
+            raise InputError(f"{name} = {getattr(spec, name)}: give {few} or more")
+
+
 def _whole(value: Any) -> int:
     """96, also if written 96.0."""
     if isinstance(value, bool) or float(value) != int(float(value)):
@@ -190,3 +204,65 @@ def one_of(choices: tuple[str, ...], other: Reader | None = None) -> Reader:
 
     words = f"one of {', '.join(choices)}"
     return Reader(words, parse, choices) if other is None else Reader(f"{words} or {other.words}", parse)
+
+
+def keywords_of(spec: type, without: tuple[str, ...] = ()) -> Callable[[F], F]:
+    """Let a function's `**settings` be the fields of a spec, by name and with their defaults, for all who look at it.
+
+    Args:
+        spec: a frozen dataclass.
+        without: fields that are no keywords; those that the function names itself are none either.
+    """
+
+    def named(function: F) -> F:
+        _replace_keywords(function, (_keyword(each) for each in fields(spec) if each.name not in without))
+        return function
+
+    return named
+
+
+def _keyword(own: Field[Any]) -> inspect.Parameter:
+    default = own.default
+    if default is MISSING:
+        default = None if own.default_factory is MISSING else own.default_factory()
+    return inspect.Parameter(own.name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=own.type)
+
+
+def _replace_keywords(function: Any, keywords: Iterable[inspect.Parameter]) -> None:
+    """Show keywords in place of `**settings` in a signature, but for those that the function names itself."""
+    own = inspect.signature(function)
+    given = {p.name: p for p in own.parameters.values() if p.kind is not p.VAR_KEYWORD}
+    more = [keyword for keyword in keywords if keyword.name not in given]
+    function.__signature__ = own.replace(parameters=[*given.values(), *more])
+
+
+def takes(
+    settings: Iterable[Setting], types: Mapping[str, Any], defaults: Mapping[str, Any] | None = None
+) -> Callable[[C], C]:
+    """Let the `**settings` of a class be settings of specs, for all who look at its signature and its docstring.
+
+    Lightning's command line reads the arguments of its modules there.
+
+    Args:
+        settings: in the order of the help.
+        types: setting -> the type of its values, where it is not that of the setting's reader.
+        defaults: setting -> its default here, where it is another.
+    """
+    known = [replace(each, default=(defaults or {}).get(each.name, each.default)) for each in settings]
+
+    def named(cls: C) -> C:
+        _replace_keywords(cls.__dict__["__init__"], [_parameter(each, types.get(each.name)) for each in known])
+        doc = str(cls.__doc__).rstrip()
+        doc = doc if "Args:" in doc else f"{doc}\n\n    Args:"
+        cls.__doc__ = "\n    ".join([doc, *(f"    {each.name}: {each.help}." for each in known)])
+        return cls
+
+    return named
+
+
+def _parameter(each: Setting, hint: Any) -> inspect.Parameter:
+    if hint is None:
+        types = {id(reader): kind for kind, reader in READERS.items()}
+        hint = Literal[each.read.choices] if each.read.choices else types[id(each.read)]
+        hint = hint | None if each.default is None else hint
+    return inspect.Parameter(each.name, inspect.Parameter.KEYWORD_ONLY, default=each.default, annotation=hint)

@@ -94,6 +94,10 @@ class Love:
         """Rank and estimated error of I."""
         return asdict(self.report)
 
+    def with_root(self, R: Tensor) -> Love:
+        """The same mean with another root, n x r."""
+        return replace(self, R=R.cpu(), report=replace(self.report, rank=R.shape[-1]))
+
     def to_dict(self) -> dict[str, Any]:
         """Tensors and the report."""
         return {"R": self.R, "weights": self.weights, "report": asdict(self.report)}
@@ -112,7 +116,7 @@ class Sparse:
         Z: m x d.
         R: m x r.
         weights: alpha, m.
-        error: of I on probe batches, relative to a reference; None in files of earlier versions.
+        error: of I on rows held out, relative to a reference; None where it is not measured yet.
         reference: what that is, in words.
     """
 

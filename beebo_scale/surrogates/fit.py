@@ -6,6 +6,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
+import torch
+
 from ..errors import InputError
 from ..progress import track
 from ..screening import EncodedTable, Encoder, Table
@@ -16,7 +18,7 @@ from .approximate.rank import free_memory
 from .approximate.svgp import fit_svgp
 from .data.choose_transform import choose_transform
 from .data.observations import Measurements
-from .data.observe import observe
+from .data.observe import few, observe
 from .data.tasks_and_batches import Design
 from .factors import Recipe
 from .gaussian_process.gaussian_process import FitReport, GaussianProcess
@@ -59,6 +61,8 @@ def fit(
     asked.check_noise(measured.table.noise_variance is not None)
     if asked.transform == HELD_OUT:
         asked = replace(asked, transform=choose_transform(measured, priors=asked.priors, seed=asked.seed))
+    if asked.robust and not measured.table.weights and few(torch.tensor(measured.table.y)):
+        asked = replace(asked, likelihood="gaussian")  # to a Student-t the rarer value would be an outlier
     encoder, scale, design, data = observe(measured, asked.transform, asked.robust)
     kind, reason = "svgp" if asked.robust else asked.kind, "asked for"
     if kind == "auto":
@@ -87,7 +91,7 @@ def fit(
         design=design,
         likelihood=asked.likelihood,
     )
-    return judged(found, asked.seed)
+    return judged(found)
 
 
 def train(

@@ -7,6 +7,7 @@ import torch
 
 from ..screening import Table, outliers
 from ..screening.places import Place
+from .data.observe import few
 from .surrogate import Surrogate
 
 RARE = 0.01  # of the rows; where more lie far out, that is the shape of the target
@@ -30,9 +31,31 @@ def far_out(surrogate: Surrogate, table: Table) -> str:
     found = []
     for name, scale, y in zip(names, scales, table.y.reshape(len(table), -1).T, strict=True):
         known = np.flatnonzero(~np.isnan(y))
+        if few(torch.tensor(y[known])):
+            continue
         far = known[outliers(scale.standardise(torch.tensor(y[known])).numpy())]
         if 0 < len(far) <= 1 + RARE * len(known):
             where = Place(table.source, name, table.numbers).where(np.isin(np.arange(len(table)), far))
             of = f" for {name}" if name else ""
             found.append(f"{len(far)} of {len(known)} results{of} lie far from all others, {where} of {table.source}")
     return "; ".join(found)
+
+
+def few_values(table: Table) -> tuple[str, ...]:
+    """A note for each target with two or three different values.
+
+    Args:
+        table: n measured rows.
+    """
+    notes = []
+    assert table.y is not None
+    for name, y in zip(table.weights or [str(table.target)], table.y.reshape(len(table), -1).T, strict=True):
+        known = y[~np.isnan(y)]
+        values = np.unique(known)
+        if few(torch.from_numpy(known)):
+            listed = ", ".join(f"{value:g}" for value in values)
+            notes.append(
+                f"{name!r} has {len(values)} different values ({listed}) in {len(known)} rows: its scale and noise are "
+                "guesses, what is predicted is a number between them and no chance, and no value counts as an outlier"
+            )
+    return tuple(notes)

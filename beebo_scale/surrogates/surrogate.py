@@ -20,8 +20,9 @@ from ..kernels.stationary import freeze
 from ..posterior import Posterior
 from ..progress import track
 from ..screening import Encoder, Table, check_folder
-from .data.observations import Measurements, measurements_of
-from .data.target import TargetScale
+from ..screening.packing import Packing
+from .data.observations import Measurements, PackedObservations, measurements_of
+from .data.target import Prediction, TargetScale
 from .data.tasks_and_batches import Design, batch_variance
 from .factors import Exact, Love, Recipe, Sparse
 from .gaussian_process.gaussian_process import FitReport, GaussianProcess
@@ -99,6 +100,11 @@ class Surrogate:
         return 0.0 if self.design.batch is None else batch_variance(self.gp)
 
     @property
+    def notes(self) -> tuple[str, ...]:
+        """What a user should know of the measurements that were fitted, one line each."""
+        return tuple(column.note for column in self.encoder.constant.values())
+
+    @property
     def lengthscales(self) -> Tensor:
         """Those of a stationary kernel."""
         return freeze(self.gp.kernel).lengthscales
@@ -108,27 +114,44 @@ class Surrogate:
         """Encoded features of the measured rows, n x d; an input comes once for each target and batch."""
         return self.data.X[:, : self.encoder.width]
 
-    def predict(self, table: Table) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Mean and standard deviation of the noise-free target at each row, in the target's own units.
+    @property
+    def measured_rows(self) -> Tensor:
+        """`measured` in as few bytes as they are kept in: packed (n x bytes uint8) where the data are, else n x d."""
+        if isinstance(self.data, PackedObservations):
+            return self.data.rows[:, : Packing.of(self.encoder).size]
+        return self.measured
+
+    def predict(self, table: Table, noiseless: bool = False) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Mean and standard deviation of a new measurement of each row, in the target's own units.
+
+        The expectation is over what is believed of f and over the noise (and, with batches, over the shift of a new
+        one), taken after the transform is undone. After a Student-t fit the noise is Gaussian with the scale of the
+        Student-t: that of a measurement that is no outlier, as those of a Student-t have no mean after a logarithm.
 
         Args:
             table: rows with the surrogate's features (`read_library` or `read_table`).
+            noiseless: of the value without noise instead.
 
         Returns:
             Two arrays of len(table).
         """
-        mean, std = self.predict_encoded(self.encoder.encode(table))
-        return mean.numpy(), std.numpy()
+        found = self.predict_encoded(self.encoder.encode(table)).columns()
+        return (found["noiseless_mean"], found["noiseless_std"]) if noiseless else (found["mean"], found["std"])
 
-    def predict_encoded(self, X: Tensor) -> tuple[Tensor, Tensor]:
-        """`predict` for encoded rows, p x d -> p, p."""
-        return self.scale.moments(*_moments(self.posterior(), X))
+    def predict_encoded(self, X: Tensor) -> Prediction:
+        """A measurement, and the value without noise, of encoded rows, p x d."""
+        return self.predicted(*_moments(self.posterior(), X))
 
-    def predict_targets(self, X: Tensor) -> dict[str, tuple[Tensor, Tensor]]:
-        """Mean and standard deviation of each of several targets in its own units, p x d -> name: p, p."""
+    def predicted(self, mean: Tensor, variance: Tensor, noise: Tensor) -> Prediction:
+        """Own units of what is predicted in standardised ones: mean and variance of f and the variance of the noise."""
+        return self.scale.predicted(mean, variance, noise + self.batch_variance)
+
+    def predict_targets(self, X: Tensor) -> dict[str, Prediction]:
+        """`predict_encoded` for each of several targets by name."""
         found = {}
         for i, task in enumerate(self.design.tasks):
-            found[task.name] = task.scale.moments(*_moments(self.design.of_task(self.of_rows, i), X))
+            mean, variance, noise = _moments(self.design.of_task(self.of_rows, i), X)
+            found[task.name] = task.scale.predicted(mean, variance, noise + self.batch_variance)
         return found
 
     def summary(self) -> dict[str, Any]:
@@ -148,6 +171,7 @@ class Surrogate:
             **self.design.summary(self.gp),
             "fit": asdict(self.report) | {"limits": list(self.report.limits)},
             "warning": self.report.warning,
+            "notes": list(self.notes),
             **self.recipe.summary(),
         }
 
@@ -194,13 +218,13 @@ def new_gp(encoder: Encoder, priors: str, design: Design | None = None) -> Gauss
     return GaussianProcess(kernel, priors, max(1, len(design.tasks)), design.task_column)
 
 
-def _moments(posterior: Posterior, X: Tensor) -> tuple[Tensor, Tensor]:
-    """Mean and variance in standardised units, in chunks, p x d -> p, p."""
+def _moments(posterior: Posterior, X: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Mean, variance and noise variance in standardised units, in chunks, p x d -> p, p, p."""
     with torch.no_grad():
         size = max(1, min(PREDICTED_AT_ONCE, CHUNK_NUMBERS // max(1, len(posterior.points))))
-        chunks = [posterior.mean_and_variance(rows) for rows in track(X.split(size), "predicting")]
-    mean, variance = (torch.cat(parts) for parts in zip(*chunks, strict=True))
-    return mean, variance
+        chunks = [(*posterior.mean_and_variance(x), posterior.noise(x)) for x in track(X.split(size), "predicting")]
+    mean, variance, noise = (torch.cat(parts) for parts in zip(*chunks, strict=True))
+    return mean, variance, noise
 
 
 def load_surrogate(path: str | os.PathLike[str]) -> Surrogate:

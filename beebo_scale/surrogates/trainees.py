@@ -18,6 +18,7 @@ from ..kernels.screen import bound_lengthscales
 from ..screening import Encoder
 from ..specs import Fitting
 from ..workers import Workers
+from .approximate.held_out import held_out_rows
 from .approximate.inducing import select_inducing_points
 from .approximate.love import LoveOptions, love_posterior
 from .approximate.rank import free_memory
@@ -89,15 +90,25 @@ def starting_point(
         log_variance = noise.to_dict()
     if fitting.kind in ("sgpr", "svgp"):
         m = fitting.approximation.inducing_points
-        pool = subset(data, fitting, max(POOL_ROWS * m, fitting.fit_rows)).X
-        Z = select_inducing_points(gp.kernel, pool, m, fitting.seed)
+        Z = select_inducing_points(gp.kernel, inducing_pool(data, fitting), m, fitting.seed)
     return StartingPoint(gp.state_dict(), asdict(report), Z, log_variance)
 
 
-def subset(data: Measurements, fitting: Fitting, size: int | None = None) -> Observations:
-    """At most `fit_rows` (or `size`) inputs of random measurements, float64."""
-    generator = torch.Generator().manual_seed(fitting.seed)
-    return data.in_format(torch.float64).take(draw_inputs(data.count, size or fitting.fit_rows, generator))
+def subset(data: Measurements, fitting: Fitting) -> Observations:
+    """At most `fit_rows` inputs of random measurements, float64."""
+    return data.in_format(torch.float64).take(_drawn(data, fitting, fitting.fit_rows))
+
+
+def _drawn(data: Measurements, fitting: Fitting, size: int) -> Tensor:
+    return draw_inputs(data.count, size, torch.Generator().manual_seed(fitting.seed))
+
+
+def inducing_pool(data: Measurements, fitting: Fitting) -> Tensor:
+    """Inputs to choose inducing points from: not those on which the error of I is measured, if enough others remain."""
+    m = fitting.approximation.inducing_points
+    rows = _drawn(data, fitting, max(POOL_ROWS * m, fitting.fit_rows))
+    apart = rows[~torch.isin(rows, held_out_rows(len(data)).flatten().to(rows.device))]
+    return data.in_format(torch.float64).take(apart if len(apart) >= m else rows).X
 
 
 def bound(gp: GaussianProcess, some: Measurements, fitting: Fitting) -> None:
@@ -180,8 +191,7 @@ class FullTrainee(nn.Module):
             fits = triangle(len(self.data), 8) <= memory
             return Exact(size.factor if size.factor != "auto" else "float64" if fits else "float32")
         love, data = LoveOptions(rank=size.rank, seed=self.fitting.seed), self.data.take(torch.arange(len(self.data)))
-        columns, workers = self.encoder.numbers(), Workers.current()
-        posterior, report = love_posterior(self.gp, data, love, continuous=columns, workers=workers)
+        posterior, report = love_posterior(self.gp, data, love, workers=Workers.current())
         return Love(root_of(posterior).cpu(), posterior.weights.cpu(), report)
 
 

@@ -8,15 +8,14 @@ from typing import Any
 
 import lightning.pytorch as pl
 import numpy as np
-import torch
 from lightning.pytorch.callbacks import BasePredictionWriter
 from lightning.pytorch.plugins.io import TorchCheckpointIO
 
 from .. import archives
-from ..screening import atomic_write, check_output
-from ..screening.batch import write_frame
+from ..screening.batch import atomic_write, check_output, write_frame
 from ..screening.files.opening import open_source
 from ..surrogates.approximate.judged import judged
+from ..surrogates.data.target import Prediction
 from ..surrogates.surrogate import FILE_KEY, surrogate_of
 from .data import ScreeningDataModule
 from .store import load_checkpoint
@@ -63,9 +62,9 @@ class GainError(pl.Callback):
 
 
 class PredictionWriter(BasePredictionWriter):
-    """One file with row, id (if named), mean and std of every row, in the order of the file.
+    """One file with row, id (if named) and the `Prediction` of every row, in the order of the file.
 
-    Every worker keeps what it predicted (24 bytes a row) and leaves it beside the output; the first one puts it
+    Every worker keeps what it predicted (40 bytes a row) and leaves it beside the output; the first one puts it
     together.
 
     Args:
@@ -75,17 +74,16 @@ class PredictionWriter(BasePredictionWriter):
     def __init__(self, out: str) -> None:
         super().__init__("batch")
         self.out = check_output(out)
-        self.parts = [torch.empty(3, 0, dtype=torch.float64)]  # rows, means, standard deviations
+        self.parts = [np.empty((1 + len(Prediction.names()), 0))]  # rows, then what is predicted
 
     def write_on_batch_end(self, trainer: pl.Trainer, module: pl.LightningModule, prediction: Any, *rest: Any) -> None:
         """Keep the predictions of a batch."""
-        first, mean, std = prediction
-        rows = torch.arange(first, first + len(mean), dtype=torch.float64)
-        self.parts.append(torch.stack([rows, mean.cpu(), std.cpu()]))
+        first, found = prediction[0], list(prediction[1].columns().values())
+        self.parts.append(np.stack([np.arange(first, first + len(found[0]), dtype=np.float64), *found]))
 
     def on_predict_end(self, trainer: pl.Trainer, module: pl.LightningModule) -> None:
         """Put the parts of all workers together, on the first."""
-        mine = torch.cat(self.parts, dim=1).numpy()
+        mine = np.concatenate(self.parts, axis=1)
         atomic_write(self._part(trainer.global_rank), lambda temporary: np.save(temporary, mine))
         trainer.strategy.barrier("predictions")
         if trainer.is_global_zero:
@@ -96,11 +94,12 @@ class PredictionWriter(BasePredictionWriter):
         import pandas as pd
 
         paths = [self._part(rank) for rank in range(workers)]
-        row, mean, std = np.concatenate([np.load(path) for path in paths], axis=1)
+        row, *found = np.concatenate([np.load(path) for path in paths], axis=1)
         for path in paths:
             path.unlink()
         order = np.argsort(row)
-        frame = pd.DataFrame({"row": row[order].astype(np.int64) + 1, "mean": mean[order], "std": std[order]})
+        columns = {name: values[order] for name, values in zip(Prediction.names(), found, strict=True)}
+        frame = pd.DataFrame({"row": row[order].astype(np.int64) + 1, **columns})
         if id is not None:
             source = open_source(file)
             frame.insert(1, id, source.load([source.require(id, "id")])[id].to_numpy())

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from ..errors import InputError
-from ..screening import atomic_write
+from ..screening.batch import write_text
 from ..screening.column_uses import left_aside, table_of, uses_of
 from ..screening.columns import ALPHABETS, COLUMN_KINDS
 from ..screening.files.opening import Source
@@ -70,7 +70,7 @@ def valid_rows(source: Source, kinds: dict[str, str | None], measured: np.ndarra
         raise all_invalid(source.name, faults)
     if faults:
         make_cache(path.parent)
-        atomic_write(path, lambda temporary: temporary.write_text(listed(faults), encoding="utf-8"))
+        write_text(path, listed(faults))
         print(told(faults, path), flush=True)
     return valid
 

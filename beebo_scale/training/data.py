@@ -23,10 +23,10 @@ from ..screening.files.opening import open_source
 from ..screening.packing import pack
 from ..screening.table import Table, feature_frame, wanted_kinds
 from ..specs import Columns, Fitting, make, settings_of
+from ..specs.setting import takes
 from ..surrogates.approximate.svgp import minibatches
 from ..surrogates.data.observations import PackedObservations
 from ..workers import Workers
-from .settings import takes
 from .splits import TEST, VALIDATION, Split
 from .store import Screen, Store, encode, load
 
@@ -90,8 +90,16 @@ class ScreeningDataModule(pl.LightningDataModule):
     @property
     def folder(self) -> Path:
         """Where encoded rows are kept."""
+        return Path(self.cache or Path(self._job.default_root_dir) / "cache")
+
+    @property
+    def _job(self) -> pl.Trainer:
         assert self.trainer is not None
-        return Path(self.cache or Path(self.trainer.default_root_dir) / "cache")
+        return self.trainer
+
+    @property
+    def _workers(self) -> Workers:
+        return Workers(self._job.global_rank, self._job.world_size)
 
     @property
     def screen(self) -> Screen:
@@ -111,8 +119,7 @@ class ScreeningDataModule(pl.LightningDataModule):
 
     def prepare_data(self) -> None:
         """Encode the file, on the first process of each machine."""
-        assert self.trainer is not None
-        if self.trainer.state.fn != "predict":
+        if self._job.state.fn != "predict":
             encode(self.screen, self.folder)
 
     def setup(self, stage: str) -> None:
@@ -126,11 +133,9 @@ class ScreeningDataModule(pl.LightningDataModule):
 
     def train_dataloader(self) -> DataLoader[Any]:
         """Minibatches of merged training rows, or one empty batch where the module takes all rows at once."""
-        trainer = self.trainer
-        assert trainer is not None
+        trainer, workers = self._job, self._workers
         if trainer.lightning_module.full_batch:
-            return _loader(_Once())
-        workers = Workers(trainer.global_rank, trainer.world_size)
+            return _loader(_FullBatch())
         self._check_batch(len(self.training), workers.size)
         return _loader(Minibatches(self.training, self.batch_size, self.seed, workers, lambda: trainer.current_epoch))
 
@@ -144,22 +149,17 @@ class ScreeningDataModule(pl.LightningDataModule):
 
     def predict_dataloader(self) -> DataLoader[Any]:
         """The rows of the file piece by piece, with the columns and kinds of the module's surrogate."""
-        trainer = self.trainer
-        assert trainer is not None
-        workers = Workers(trainer.global_rank, trainer.world_size)
-        module: Any = trainer.lightning_module
-        return _loader(FileRows(self.file, module.surrogate.encoder, workers))
+        module: Any = self._job.lightning_module
+        return _loader(FileRows(self.file, module.surrogate.encoder, self._workers))
 
     def _judged(self, part: int, name: str) -> DataLoader[Rows]:
-        trainer = self.trainer
-        assert trainer is not None
-        rows = self.store.members(part)
-        if len(rows) < trainer.world_size:
+        rows, workers = self.store.members(part), self._workers
+        if len(rows) < workers.size:
             raise InputError(
-                f"{self.file}: {len(rows)} {name} rows for {trainer.world_size} processes; raise data.{name}, or start "
+                f"{self.file}: {len(rows)} {name} rows for {workers.size} processes; raise data.{name}, or start "
                 "fewer processes"
             )
-        return _loader(Judged(self.store, rows[trainer.global_rank :: trainer.world_size]))
+        return _loader(Judged(self.store, rows[workers.rank :: workers.size]))
 
     def _check_batch(self, n: int, workers: int) -> None:
         if not 1 <= self.batch_size <= n:
@@ -180,7 +180,7 @@ class Minibatches(IterableDataset[PackedObservations]):
         data: n merged observations.
         size: rows in a minibatch, a multiple of the number of workers.
         seed: of the order.
-        workers: this process among its fellows.
+        workers: rank of this process and number of all.
         epoch: says the epoch.
     """
 
@@ -228,7 +228,7 @@ class FileRows(IterableDataset[tuple[int, Tensor]]):
     Args:
         file: CSV, TSV (also .gz, .xz) or Parquet.
         encoder: of the columns.
-        workers: this process among its fellows.
+        workers: rank of this process and number of all.
     """
 
     def __init__(self, file: str, encoder: Encoder, workers: Workers) -> None:
@@ -250,8 +250,8 @@ class FileRows(IterableDataset[tuple[int, Tensor]]):
             raise InputError(f"{self.file} has a header but no rows; there is nothing to predict")
 
 
-class _Once(IterableDataset[tuple[()]]):
-    """One empty batch."""
+class _FullBatch(IterableDataset[tuple[()]]):
+    """One empty batch: the module takes all rows at once."""
 
     def __len__(self) -> int:
         return 1

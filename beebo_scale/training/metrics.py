@@ -14,7 +14,7 @@ INTERVAL = 1.959963984540054  # standard deviations of a 95 % interval
 class Metrics(nn.Module):
     """Metrics by name.
 
-    rmse: root mean square error of the predicted mean, in the target's own units.
+    rmse: root mean square error of the expected measurement, in the target's own units.
     nlpd: mean of -log p(z), z the target in standardised units (after its transform), p with the surrogate's noise.
     coverage95: share of the targets inside their 95 % interval (with noise).
     spearman: rank correlation of predicted mean and target.

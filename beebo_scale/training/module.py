@@ -18,8 +18,9 @@ from ..posterior import Posterior
 from ..screening import Encoder
 from ..screening.packing import Packing
 from ..specs import Fitting, make, settings_of
-from ..specs.setting import plain
+from ..specs.setting import plain, takes
 from ..surrogates.data.observations import PackedObservations
+from ..surrogates.data.target import Prediction
 from ..surrogates.predictive import PREDICTIVE
 from ..surrogates.surrogate import FILE_FORMAT, FILE_KEY, Surrogate, log_variance_of, surrogate_of
 from ..surrogates.trainees import (
@@ -33,10 +34,9 @@ from ..surrogates.trainees import (
 )
 from .data import ScreeningDataModule
 from .metrics import Metrics
-from .settings import takes
 from .store import DAMAGED, DATA_KEY, Store
 
-START = 2  # format of the files of starting points
+START = 3  # format of the files of starting points
 SETTLING = 3  # passes over all rows, each time that a robust fit is judged: more gain less than they cost
 FITTED = ("kind", "priors", "inducing_points", "likelihood")  # settings in which a fit that goes on must agree
 JUDGED = ("likelihood",)  # with the checkpoint, and one that is judged
@@ -212,20 +212,18 @@ class SurrogateModule(pl.LightningModule):
         """Count a batch of test rows in."""
         self._judge(batch, "test")
 
-    def predict_step(self, batch: tuple[int, Tensor], index: int) -> tuple[int, Tensor, Tensor]:
-        """First row, mean and standard deviation in the target's own units."""
+    def predict_step(self, batch: tuple[int, Tensor], index: int) -> tuple[int, Prediction]:
+        """First row, and what is predicted in the target's own units."""
         first, rows = batch
-        mean, variance, _ = self._predict(rows)
-        return first, *self.surrogate.scale.moments(mean, variance)
+        return first, self.surrogate.predicted(*self._predict(rows))
 
     def _judge(self, batch: tuple[Tensor, ...], stage: str) -> None:
         rows, y, *known = batch
         mean, variance, noise = self._predict(rows)
-        scale = self.surrogate.scale
-        own, _ = scale.moments(mean, variance)
-        variance, noise = variance + self.surrogate.batch_variance, known[0] if known else noise
-        judge = PREDICTIVE[self.surrogate.likelihood]
-        self.metrics.update((own, y), judge(scale.standardise(y), mean, variance, noise))
+        noise = known[0] if known else noise
+        own = self.surrogate.predicted(mean, variance, noise).mean
+        judge, z = PREDICTIVE[self.surrogate.likelihood], self.surrogate.scale.standardise(y)
+        self.metrics.update((own, y), judge(z, mean, variance + self.surrogate.batch_variance, noise))
         for name, metric in self.metrics.by_name.items():
             self.log(f"{stage}_{name}", metric, on_step=False, on_epoch=True, prog_bar=name in ("rmse", "nlpd"))
 

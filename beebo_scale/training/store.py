@@ -28,6 +28,7 @@ from ..screening.files.opening import Source, open_source, split_sheet
 from ..screening.fingerprints import scaffolds
 from ..screening.packing import Packing, pack
 from ..screening.places import Place
+from ..screening.same import SameRows, number_columns
 from ..screening.table import batch_labels, feature_frame, noise_of, target_of, wanted_kinds
 from ..specs import Columns
 from ..specs.fitting import HELD_OUT
@@ -122,7 +123,8 @@ class Store:
         """The training rows, standardised, replicates merged unless one of them may be an outlier."""
         rows = self.members(TRAIN)
         noise = None if self.noise is None else self.noise[rows]
-        packed, packing, y = self.rows[rows], self.packing, self.scale.standardise(self.y[rows])
+        own, packing, y = self.rows[rows].numpy(), self.packing, self.scale.standardise(self.y[rows])
+        packed = torch.from_numpy(SameRows.of(own, number_columns(self.encoder, packing)).spelled(own))
         if self.batch is not None:
             packed = torch.cat([packed, self.batch[rows].unsqueeze(-1).view(torch.uint8)], dim=-1)
             packing = Packing((*packing.parts, ("numbers", 1)))
@@ -352,19 +354,16 @@ def _learn(source: Source, kinds: dict[str, str | None], measured: np.ndarray, p
         own = np.flatnonzero(part[cut] == TRAIN)
         if len(own):
             piece = Encoder.from_table(table.take(own))
-            learned = piece if learned is None else _joined(learned, piece)
+            columns = piece.columns if learned is None else map(_joined, learned.columns, piece.columns)
+            learned = Encoder(tuple(columns))
             if all(column.kind == "smiles" for column in learned.columns):
                 break  # fingerprints have nothing to learn
     assert learned is not None
     return learned
 
 
-def _joined(one: Encoder, other: Encoder) -> Encoder:
-    """The encoder of two pieces together."""
-    return Encoder(tuple(_joined_column(a, b) for a, b in zip(one.columns, other.columns, strict=True)))
-
-
-def _joined_column(a: Column, b: Column) -> Column:
+def _joined(a: Column, b: Column) -> Column:
+    """How a feature is encoded that was seen in two pieces."""
     if isinstance(a, ContinuousColumn) and isinstance(b, ContinuousColumn):
         return ContinuousColumn(a.name, min(a.low, b.low), max(a.high, b.high))
     if isinstance(a, CategoricalColumn) and isinstance(b, CategoricalColumn):

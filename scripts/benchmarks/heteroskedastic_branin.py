@@ -25,9 +25,9 @@ from botorch.test_functions import Branin
 from common import RESULTS, write_results
 
 import beebo_scale as bs
-from beebo_scale.simulation.problems import branin
+from beebo_scale.simulation.problems import synthetic
 
-OPTIMA = np.vstack([branin.QUIET, branin.NOISY])
+OPTIMA = np.vstack([synthetic.QUIET, synthetic.NOISY])
 BOUNDS = {"x1": (-5.0, 10.0), "x2": (0.0, 15.0)}
 SIGMA2_CONSTANT = 77.5
 Q, ROUNDS = 10, 10
@@ -60,7 +60,7 @@ def noise_variance(X: np.ndarray, decay: float | None) -> np.ndarray:
     """Variance of a measurement at each point, n."""
     if decay is None:
         return np.full(len(X), SIGMA2_CONSTANT)
-    return branin.noise_variance(X, decay)
+    return synthetic.noise_variance(X, decay)
 
 
 def measure(X: np.ndarray, decay: float | None, generator: np.random.Generator) -> pd.DataFrame:

@@ -23,7 +23,8 @@ from beebo_scale import KernelPosterior, information_gain
 from beebo_scale.kernels.stationary import StationaryKernel
 from beebo_scale.linalg.kernel_matrix import KernelMatrix
 from beebo_scale.linalg.roots import DenseRoot
-from beebo_scale.surrogates.approximate.love import LoveOptions, condition_love, down_root
+from beebo_scale.surrogates.approximate.love import LoveOptions, condition_love
+from beebo_scale.surrogates.approximate.projection import down_root
 from beebo_scale.surrogates.gaussian_process.exact import condition_exactly
 from beebo_scale.surrogates.gaussian_process.noise import ConstantNoise
 
@@ -95,7 +96,7 @@ def adapted(n: int, r: int) -> list[dict]:
         for noise in (1e-1, 1e-2, 1e-4):
             arguments = problem(n, noise=noise, lengthscale=lengthscale)
             exact, X = condition_exactly(*arguments), batch(100)
-            love, _ = condition_love(*arguments, LoveOptions(r, batches=1, q=16))
+            love, _ = condition_love(*arguments, LoveOptions(r))
             start = time.perf_counter()
             fixed = love.adapt(X)
             seconds = time.perf_counter() - start
@@ -158,7 +159,7 @@ def estimates(n: int, ranks: list[int]) -> list[dict]:
         arguments = problem(n, noise=noise, lengthscale=lengthscale)
         exact = condition_exactly(*arguments)
         for r in ranks:
-            love, report = condition_love(*arguments, LoveOptions(r), range(6))
+            love, report = condition_love(*arguments, LoveOptions(r))
             true = {}
             for q in (64, 200):
                 X = torch.stack([batch(q, seed=seed) for seed in range(10, 14)])
@@ -176,7 +177,7 @@ def large(arguments: tuple[int, int, int]) -> dict:
     before = peak_gigabytes()
     case = problem(n, d=10, noise=1e-2, lengthscale="long")
     start, cpu = time.perf_counter(), time.process_time()
-    posterior, report = condition_love(*case, LoveOptions(r), range(10))
+    posterior, report = condition_love(*case, LoveOptions(r))
     seconds, cpu = time.perf_counter() - start, time.process_time() - cpu
     peak = peak_gigabytes()
     start, cpu_adapt = time.perf_counter(), time.process_time()

@@ -37,8 +37,9 @@ from beebo_scale import Posterior
 from beebo_scale.linalg.kernel_matrix import KernelMatrix
 from beebo_scale.linalg.roots import DenseRoot
 from beebo_scale.surrogates import Surrogate
-from beebo_scale.surrogates.approximate.love import LoveOptions, down_root, love_posterior
-from beebo_scale.surrogates.approximate.rank import Probes, excess
+from beebo_scale.surrogates.approximate.held_out import excess
+from beebo_scale.surrogates.approximate.love import LoveOptions, love_posterior
+from beebo_scale.surrogates.approximate.projection import down_root
 
 SMALL, LARGE = SETS[:3], SETS[3:]
 RANKS = (512, 128)  # of LOVE; the first is the one that is adapted and compared
@@ -127,10 +128,9 @@ def hyperparameters(file: Path, table: bs.Table) -> tuple[Surrogate, float]:
 def by_rank(posterior: Posterior, surrogate: Surrogate, X: torch.Tensor, y: torch.Tensor) -> dict[str, Any]:
     """The scores of a root adapted to the first points; NLPD and coverage at several ranks, next to the estimate.
 
-    The exact gain at the probes, beside which the smaller ranks are judged, comes from the same adapted root.
+    The exact gain at the last test rows, beside which the smaller ranks are judged, comes from the same adapted root.
     """
-    columns = list(range(X.shape[-1]))
-    probes = Probes().draw(surrogate.data.X, columns)
+    probes = X[-128:].reshape(2, 64, -1)
     start = time.process_time()
     fitted = posterior.adapt(torch.cat([X[:ADAPTED], probes.flatten(0, 1)]), TOLERANCE)
     seconds = time.process_time() - start
@@ -154,7 +154,7 @@ def cut_short(options: argparse.Namespace, name: str, split: int, iterations: in
     start = time.process_time()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the residual is reported
-        posterior, report = love_posterior(surrogate.gp, surrogate.data, love, continuous=range(len(features)))
+        posterior, report = love_posterior(surrogate.gp, surrogate.data, love)
     seconds = before + time.process_time() - start
     X, y = surrogate.encoder.encode(bs.read_library(test, features)), torch.tensor(test["y"].to_numpy())
     figures = {"iterations": report.cg_iterations, "residual": report.cg_residual, "preconditioner": PRECONDITIONER}

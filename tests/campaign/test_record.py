@@ -97,7 +97,9 @@ def test_another_value_is_refused_or_a_replicate(campaign):
     rows = proposed(campaign)
     campaign.record(rows.assign(y=1.0))
     before = snapshot(campaign.folder.path)
-    with pytest.raises(bs.InputError, match=r"results in rows 2, 5 differ from what is recorded; .* --replicate"):
+    with pytest.raises(
+        bs.InputError, match=r"results in rows 2, 5 \(v6, v9\) differ from what is recorded \(.*\); .* --replicate"
+    ):
         campaign.record(rows.assign(y=[1.0, 2.0, 1.0, 1.0, 2.0, 1.0]))
     assert snapshot(campaign.folder.path) == before
     again = rows.assign(y=[1.0, 2.0, 1.0, 1.0, 2.0, 1.0])
@@ -113,7 +115,7 @@ def test_another_value_is_refused_or_a_replicate(campaign):
 def test_one_file_with_two_values_for_one_experiment(campaign):
     rows = proposed(campaign)
     both = pd.concat([rows.assign(y=1.0), rows.iloc[:1].assign(y=3.0)])
-    with pytest.raises(bs.InputError, match="results in rows 1, 7 differ"):
+    with pytest.raises(bs.InputError, match=r"results in rows 1, 7 .*differ"):
         campaign.record(both)
     assert len(campaign.state().pending) == 6
     tally = campaign.record(both, replicate=True)
@@ -124,10 +126,12 @@ def test_what_nobody_proposed(campaign):
     rows = proposed(campaign)
     other = frame_of(unmeasured(campaign)[:2], y=[5.0, 6.0])
     mixed = pd.concat([rows.assign(y=1.0).iloc[:1], other])
-    with pytest.raises(bs.InputError, match=r"experiments in rows 2, 3 are neither pending nor measured; .*--extra"):
+    with pytest.raises(
+        bs.InputError, match=r"experiments in rows 2, 3 .*are neither pending nor measured.*; .*--extra"
+    ):
         campaign.record(mixed)
     assert len(campaign.state().pending) == 6  # all or nothing
-    with pytest.raises(bs.InputError, match="in rows 2, 3 are new; add the feature columns"):
+    with pytest.raises(bs.InputError, match=r"in rows 2, 3 .*are new; add the feature columns"):
         campaign.record(mixed[["name", "y"]], extra=True)
     tally = campaign.record(mixed, extra=True)
     assert (tally.measured, tally.extra) == (1, 2)
@@ -150,7 +154,7 @@ def test_measured_before_the_campaign(campaign):
 def test_giving_up_releases_proposals(campaign):
     rows = proposed(campaign)
     campaign.record(rows.iloc[:2].assign(y=1.0))
-    with pytest.raises(bs.InputError, match="in rows 1, 2 are not pending"):
+    with pytest.raises(bs.InputError, match=r"in rows 1, 2 .*are not pending"):
         campaign.give_up(rows)
     assert campaign.give_up(rows[["name"]].iloc[2:4]).given_up == 2
     assert campaign.give_up(campaign.folder.pending).given_up == 2
@@ -194,13 +198,13 @@ def test_any_order_and_pieces_of_results_give_the_same_state(two_rounds, data):
     """Failures first or last, files cut anywhere, some of them recorded again."""
     before, rows = two_rounds
     results = rows.assign(y=data.draw(st.lists(st.sampled_from([0.0, 1.5, None]), min_size=6, max_size=6)))
-    straight, _ = enter(before, ResultFile.read(results, before.settings))
+    straight, _ = enter(before, ResultFile.read(results, before))
     pieces = np.split(np.array(data.draw(st.permutations(range(6)))), sorted(data.draw(st.sets(st.integers(1, 5)))))
     again = data.draw(st.lists(st.sampled_from(range(len(pieces))), max_size=3))
     by = data.draw(st.sampled_from([["name", "y"], ["variant", "y"]]))
     state, total = before, 0
     for piece in [*pieces, *(pieces[i] for i in again)]:
-        state, tally = enter(state, ResultFile.read(results.iloc[piece][by], before.settings))
+        state, tally = enter(state, ResultFile.read(results.iloc[piece][by], before))
         total += tally.measured + tally.failed
     assert total == 6
     assert state.pending.empty
@@ -220,9 +224,9 @@ def test_whatever_is_recorded_no_result_is_lost_or_counted_twice(two_rounds, dat
         values = data.draw(st.lists(st.sampled_from([0.0, 1.5, None]), min_size=len(some), max_size=len(some)))
         pending = some[some["name"].isin(state.pending["name"])]
         if len(pending) and data.draw(st.booleans()):
-            state, _ = give_up(state, ResultFile.read(pending, before.settings, with_target=False))
+            state, _ = give_up(state, ResultFile.read(pending, before, with_target=False))
             continue
-        state, _ = enter(state, ResultFile.read(some.assign(y=values), before.settings), replicate=True)
+        state, _ = enter(state, ResultFile.read(some.assign(y=values), before), replicate=True)
         for name, value in zip(some["name"], values, strict=True):
             said[name] |= {value} - {None}
     new = state.measured.iloc[len(before.measured) :]
@@ -266,7 +270,10 @@ BROKEN = {
     "text": (lambda r: r.assign(y="high"), r"'y' is text \('high' in rows 1, 2, 3 and"),
     "infinite": (lambda r: r.assign(y=np.inf), "infinite in rows 1, 2, 3 and 3 more; correct"),
     "empty id": (lambda r: r.assign(y=1.0, name=["", *r["name"][1:]]), r"'name' \(id\) is empty in row 1"),
-    "other features": (lambda r: r.assign(y=1.0, variant=["WW", *r["variant"][1:]]), "features in row 1 are not those"),
+    "other features": (
+        lambda r: r.assign(y=1.0, variant=["WW", *r["variant"][1:]]),
+        "features in row 1 .*are not those",
+    ),
     "bad letter": (lambda r: r.drop(columns="name").assign(y=1.0, variant="A1"), "letter '1'"),
 }
 

@@ -10,6 +10,7 @@ import pytest
 
 from beebo_scale.campaign import Campaign
 from beebo_scale.cli.main import main
+from beebo_scale.surrogates.data.target import Prediction
 
 
 @pytest.fixture(autouse=True)
@@ -35,7 +36,7 @@ def suggest(*arguments):
 
 def test_plates(capsys):
     frame, run = suggest("--target=y", "--batch=plate")
-    assert list(frame) == ["rank", "a", "b", "mean", "std", "gain"]
+    assert list(frame) == ["rank", "a", "b", "mean", "std", "noiseless_mean", "noiseless_std", "gain"]
     assert run["surrogate"]["batch"]["levels"] == 4
     assert run["surrogate"]["batch"]["variance"] > 0.1
     assert "plate" in capsys.readouterr().out
@@ -44,7 +45,17 @@ def test_plates(capsys):
 @pytest.mark.slow
 def test_two_targets_and_propose():
     frame, run = suggest("--target=y:0.7,z:-0.3", "--batch=plate", "--save-model=model.ckpt")
-    assert list(frame) == ["rank", "a", "b", "mean", "std", "gain", "mean of y", "std of y", "mean of z", "std of z"]
+    assert list(frame) == [
+        "rank",
+        "a",
+        "b",
+        "mean",
+        "std",
+        "noiseless_mean",
+        "noiseless_std",
+        "gain",
+        *(f"{what} of {name}" for name in "yz" for what in Prediction.names()),
+    ]
     assert run["surrogate"]["target"] == "0.7 y - 0.3 z"
     assert frame["mean"].iloc[0] > 0
     assert main(["propose", "--surrogate=model.ckpt", "--library=library.csv", "-q", "5", "--out=again.csv"]) == 0

@@ -57,7 +57,7 @@ def refused(capsys, *arguments):
 
 def test_a_library(folder, capsys):
     frame = propose(*LIBRARY)
-    assert list(frame) == ["rank", "name", "a", "b", "acid", "mean", "std", "gain"]
+    assert list(frame) == ["rank", "name", "a", "b", "acid", "mean", "std", "noiseless_mean", "noiseless_std", "gain"]
     assert capsys.readouterr().out.splitlines()[-1] == "next.csv: 12 rows to measure next"
     run = run_file()
     assert run["certificate"]["certified"]

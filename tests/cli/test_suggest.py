@@ -62,7 +62,7 @@ def measured_variants():
 
 def test_batch_and_run_file_of_a_library(folder, capsys):
     frame = suggest(*LIBRARY, "--temperature=0.3", "--seed=7")
-    assert list(frame) == ["rank", "variant", "mean", "std", "gain"]
+    assert list(frame) == ["rank", "variant", "mean", "std", "noiseless_mean", "noiseless_std", "gain"]
     assert frame["rank"].tolist() == [1, 2, 3, 4, 5]
     assert frame["variant"].is_unique
     assert not measured_variants() & set(frame["variant"])
@@ -90,6 +90,8 @@ def test_batch_and_run_file_of_a_library(folder, capsys):
     assert certificate["smallest_accepted_gain"] == pytest.approx(frame["gain"].iloc[-1])
     assert certificate["best_score_left_out"] is None  # all rows fit into the shortlist
     assert (certificate["shortlist"], certificate["passes"]) == (16, 1)
+    assert certificate["value"] == pytest.approx(frame["gain"].sum())
+    assert certificate["value"] <= certificate["upper_bound"]
     assert run["library"] == {"rows": 36, "measured_already": 20, "repeated": 0}
     assert run["measured"] == {"source": "screen.csv", "rows": 20, "dropped": 0}
     assert set(run["timings"]) == {"fit_seconds", "propose_seconds"}
@@ -111,7 +113,7 @@ def test_batch_and_run_file_of_a_library(folder, capsys):
 @pytest.mark.slow
 def test_batch_and_run_file_of_a_box():
     frame = suggest(*BOX)
-    assert list(frame) == ["rank", "temp", "ph", "mean", "std", "gain"]
+    assert list(frame) == ["rank", "temp", "ph", "mean", "std", "noiseless_mean", "noiseless_std", "gain"]
     assert frame["temp"].between(20, 80).all()
     assert frame["ph"].between(4, 9).all()
     assert abs(frame["temp"].iloc[0] - 50) < 10
@@ -121,6 +123,8 @@ def test_batch_and_run_file_of_a_box():
     assert run["configuration"]["bounds"] == {"temp": [20.0, 80.0], "ph": [4.0, 9.0]}
     assert run["configuration"]["search"]["start"] == "greedy"
     assert run["certificate"] is None
+    assert run["upper_bound"] is None
+    assert "no upper bound" in run["guarantee"]
     assert list(run["inputs"]) == ["box.csv"]
     assert run["surrogate"]["features"] == {"temp": "continuous", "ph": "continuous"}  # all columns but the target
 
@@ -179,6 +183,42 @@ def test_results_far_from_all_others_are_noted(capsys):
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("where", ["library", "box"])
+def test_the_unit_of_a_column_that_never_varied_does_not_matter(where, capsys):
+    found = []
+    for u in (1.0, 1e-6, 1e6):
+        x = np.linspace(0, 1, 20)
+        pd.DataFrame({"x": x, "conc": u, "y": np.sin(4 * x)}).to_csv("units.csv", index=False)
+        grid = [(a, b * u) for a in (0.1, 0.4, 0.9) for b in (0.1, 1, 10)]
+        pd.DataFrame(grid, columns=["x", "conc"]).to_csv("grid.csv", index=False)
+        given = ["--library", "grid.csv"] if where == "library" else ["--bounds", "x:0:1", f"conc:{0.1 * u}:{10 * u}"]
+        command = ["suggest", "--measured", "units.csv", "--target", "y", *given, "-q", "3", "--out", "o.csv"]
+        assert main(command) == 0
+        assert f"scaled by the range of the {where}, {9.9 * u:g}" in capsys.readouterr().out
+        assert len(run_file("o.run.json")["surrogate"]["notes"]) == 1
+        found.append(pd.read_csv("o.csv").assign(conc=lambda frame, u=u: frame["conc"] / u).to_numpy())
+    np.testing.assert_allclose(found[1], found[0], rtol=1e-6)
+    np.testing.assert_allclose(found[2], found[0], rtol=1e-6)
+
+
+@pytest.mark.parametrize(("size", "said"), [(1e160, "too large"), (1e-170, "too small"), (np.nan, "too large")])
+def test_numbers_that_cannot_be_squared_are_refused_with_their_place(size, said, capsys):
+    x = np.linspace(0, 1, 20)
+    y = np.cos(4 * x) * size
+    if np.isnan(size):  # one cell alone
+        y = np.where(x == x[3], np.finfo(float).max, np.sin(5 * x))
+    pd.DataFrame({"x": x, "y": y}).to_csv("odd.csv", index=False)
+    pd.DataFrame({"x": x + 0.01}).to_csv("lib.csv", index=False)
+    assert (
+        main(["suggest", "--measured", "odd.csv", "--target", "y", "--library", "lib.csv", "-q", "3", "--out", "o.csv"])
+        == 2
+    )
+    (line,) = capsys.readouterr().err.splitlines()
+    assert "odd.csv: column 'y' is " in line
+    assert said in line
+    assert ("in row 4;" if np.isnan(size) else "in rows 1, 2, 3 and 17 more;") in line
+
+
 def test_measured_rows_come_again_only_if_allowed():
     best = "".join(pd.read_csv("screen.csv").nlargest(1, "y")["variant"])
     exploit = [*LIBRARY, "--temperature=0"]

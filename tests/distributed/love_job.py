@@ -18,9 +18,9 @@ def build(workers: Workers) -> dict:
     Z, sigma2 = uniform(n, d), 10.0 ** (-3 * uniform(n, seed=1))
     kernel = StationaryKernel(2.5, torch.full((d,), 0.6, dtype=torch.float64), 1.0, None)
     noise = ConstantNoise(torch.tensor(0.01, dtype=torch.float64))
-    options = LoveOptions(rank="auto", error=0.05, batches=1, q=16)
+    options = LoveOptions(rank="auto", error=0.05)
     mean, y = constant_mean(0.1), torch.sin(4 * Z).sum(-1)
-    posterior, report = condition_love(kernel, mean, Z, y, sigma2, noise, options, range(d), workers)
+    posterior, report = condition_love(kernel, mean, Z, y, sigma2, noise, options, workers)
     X = uniform(5 + workers.rank, d, seed=7)  # each worker adapts at points of its own, on its own
     V = normal(n, 3)
     return {

@@ -42,7 +42,7 @@ def settings(batch):
 
 def test_units_are_the_users_own(rising):
     batch = bs.propose(rising, 3, bounds=BOX, temperature=0.0, search=QUICK)
-    assert list(batch.frame) == ["rank", "a", "b", "mean", "std", "gain"]
+    assert list(batch.frame) == ["rank", "a", "b", "mean", "std", "noiseless_mean", "noiseless_std", "gain"]
     best = batch.frame.iloc[0]
     assert (best["a"], best["b"]) == (1e-3, 2e6)  # the corner itself, without a last bit more or less
     assert best["mean"] == pytest.approx(2.0, abs=0.1)
@@ -108,7 +108,7 @@ def test_gains_sum_to_the_acquisition_value(rising):
 def test_library_batches_are_new_rows_best_first(labels):
     surrogate, library = labels
     batch = bs.propose(surrogate, 6, library, id="id")
-    assert list(batch.frame) == ["rank", "id", "x", "z", "mean", "std", "gain"]
+    assert list(batch.frame) == ["rank", "id", "x", "z", "mean", "std", "noiseless_mean", "noiseless_std", "gain"]
     assert sorted(batch.frame["id"]) == sorted(f"r{i}" for i in (2, 3, 5, 7, 9, 11))
     assert batch.frame.iloc[0]["x"] == "d"
     assert (batch.frame["gain"].diff().iloc[1:] <= 1e-12).all()
@@ -173,7 +173,7 @@ def test_bad_requests(labels, arguments, words):
         bs.propose(surrogate, **({"q": 2, "library": library} | arguments))
 
 
-@pytest.mark.parametrize("name", ["rank", "mean", "std", "gain"])
+@pytest.mark.parametrize("name", ["rank", "mean", "std", "noiseless_mean", "noiseless_std", "gain"])
 def test_columns_with_the_names_of_a_batch(name):
     frame = pd.DataFrame({name: [1.0, 2.0, 3.0], "y": [1.0, 2.0, 4.0]})
     surrogate = bs.fit(bs.read_table(frame, "y"), iterations=1)

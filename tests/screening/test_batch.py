@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 from beebo_scale.errors import InputError
-from beebo_scale.screening import Batch, atomic_write, check_output, run_path
+from beebo_scale.screening.batch import Batch, atomic_write, check_output, run_path
 
 
 def batch(**run):

@@ -86,10 +86,35 @@ def test_continuous_round_trip(values):
     np.testing.assert_allclose(encoder.decode(X)["a"], values, rtol=1e-12, atol=1e-12 * np.abs(values).max())
 
 
-def test_a_constant_column_keeps_its_unit():
-    encoder = box()
-    library = read_library(pd.DataFrame({"temp": [20.0, 50.0], "pH": [7.0, 8.5]}), encoder.kinds)
-    assert encoder.encode(library).tolist() == [[0.0, 0.0], [1.5, 1.5]]
+@pytest.mark.parametrize("u", [1.0, 1e-6, 1e6, -1e-6])
+def test_a_constant_column_is_scaled_by_its_candidates_or_its_size(u):
+    kinds = {"c": "continuous"}
+    encoder = Encoder.from_table(read_table(pd.DataFrame({"c": [2 * u] * 3, "y": [0, 1, 2]}), "y", features=kinds))
+    library = read_library(pd.DataFrame({"c": [2 * u, 5 * u, u]}), kinds)
+    np.testing.assert_allclose(encoder.encode(library)[:, 0], np.array([0.0, 1.5, -0.5]) * np.sign(u))
+    assert "own size" in encoder.constant["c"].note
+    wide = encoder.reaching({"c": (min(u, 5 * u), max(u, 5 * u))}, "the library")
+    np.testing.assert_allclose(wide.encode(library)[:, 0], np.array([0.0, 0.75, -0.25]) * np.sign(u))
+    assert "the range of the library" in wide.constant["c"].note
+    assert Encoder.from_dict(json.loads(json.dumps(wide.to_dict()))) == wide
+    np.testing.assert_allclose(wide.decode(wide.encode(library))["c"], library.frame["c"], rtol=1e-15)
+    assert encoder.reaching({"c": (2 * u, 2 * u)}, "the library") == encoder  # of no use
+
+
+def test_dust_is_no_range():
+    kinds = {"c": "continuous"}
+    cells = [0.3, 0.30000000000000004, float(np.float32(0.3))]
+    encoder = Encoder.from_table(read_table(pd.DataFrame({"c": cells, "y": [0, 1, 2]}), "y", features=kinds))
+    library = read_library(pd.DataFrame({"c": [*cells, 0.6]}), kinds)
+    np.testing.assert_allclose(encoder.encode(library)[:, 0], [0.0, 0.0, 0.0, 1.0], rtol=1e-6)
+    zero = Encoder.from_table(read_table(pd.DataFrame({"c": [0.0, 0.0], "y": [0, 1]}), "y", features=kinds))
+    assert zero.encode(read_library(pd.DataFrame({"c": [0.0, 0.5]}), kinds)).tolist() == [[0.0], [0.5]]
+
+
+def test_a_constant_column_of_an_earlier_version_keeps_its_unit():
+    old = {"columns": [{"name": "c", "low": 7.0, "high": 7.0, "kind": "continuous"}]}
+    library = read_library(pd.DataFrame({"c": [7.0, 8.5]}), {"c": "continuous"})
+    assert Encoder.from_dict(old).encode(library).tolist() == [[0.0], [1.5]]
 
 
 def test_dict_survives_json():

@@ -5,7 +5,7 @@ import torch
 
 import beebo_scale as bs
 from beebo_scale.errors import InputError
-from beebo_scale.screening import Encoder, FingerprintColumn
+from beebo_scale.screening.encoding import Encoder, FingerprintColumn
 from beebo_scale.screening.fingerprints import packed_fingerprints, scaffolds
 from beebo_scale.screening.packing import Packing, pack
 from beebo_scale.screening.places import Place

@@ -8,7 +8,9 @@ import torch
 
 import beebo_scale as bs
 from beebo_scale.errors import InputError
+from beebo_scale.surrogates.data.observe import observe
 from beebo_scale.surrogates.fit import choose_kind
+from beebo_scale.surrogates.outliers import far_out, few_values
 from beebo_scale.surrogates.surrogate import RECIPES
 
 KINDS = {"x": "continuous", "label": "categorical", "variant": "protein", "primer": "dna"}
@@ -98,7 +100,10 @@ def test_noise_is_found_and_left_out_of_predictions():
     noisy, _ = measured({"x": "continuous"}, n=150, noise=0.5)
     surrogate = bs.fit(noisy)
     assert surrogate.summary()["noise_std"] == pytest.approx(1.5, rel=0.2)  # 0.5 times the scale of 3
-    assert surrogate.predict(noisy)[1].mean() < 0.7
+    assert surrogate.predict(noisy, noiseless=True)[1].mean() < 0.7
+    mean, std = surrogate.predict(noisy)
+    np.testing.assert_array_equal(mean, surrogate.predict(noisy, noiseless=True)[0])  # without a transform
+    assert std.mean() == pytest.approx(1.55, rel=0.2)  # of a measurement
 
 
 def test_known_noise_is_taken_at_its_word():
@@ -151,7 +156,7 @@ def test_exact_replicates_are_merged_and_teach_the_noise():
     assert len(surrogate.data) == 40
     assert surrogate.summary()["measurements"] == 52
     assert surrogate.summary()["noise_std"] == pytest.approx(0.2, rel=0.35)
-    mean, std = surrogate.predict(bs.read_library(frame, {"x": "continuous"}))
+    mean, std = surrogate.predict(bs.read_library(frame, {"x": "continuous"}), noiseless=True)
     assert np.sqrt(np.mean((mean - effects["x"]) ** 2)) < 0.15
     posterior, X = surrogate.posterior(), surrogate.data.X
     K = posterior.kernel(X).to_dense()
@@ -372,3 +377,32 @@ def test_few_rows_are_passed_over_more_often(monkeypatch):
     assert few.report.iterations == 46  # 23 epochs of two full minibatches
     given = bs.fit(table, "svgp", iterations=5, approximation=bs.Approximation(inducing_points=5, epochs=3))
     assert given.report.iterations == 6
+
+
+# --- few different values --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("likelihood", ["gaussian", "student-t"])
+@pytest.mark.parametrize("values", [(0.0, 1.0), (0.0, 0.01, 1.0), (0.0, 1.0, 100.0)])
+def test_few_different_values_are_noted_and_none_lies_far_out(values, likelihood):
+    frame, effects, _ = screen(60)
+    share = np.linspace(0.5, 0.95, len(values) - 1)  # more than half are equal, few are the largest
+    y = np.array(values)[np.searchsorted(np.quantile(effects["x"], share), effects["x"])]
+    few = table(frame, y, {"x": "continuous"})
+    surrogate = bs.fit(few, likelihood=likelihood, iterations=20)
+    z = surrogate.scale.standardise(torch.tensor(y))
+    assert z.abs().max() < 60**0.5
+    mean, std = surrogate.predict(bs.read_library(frame, {"x": "continuous"}))
+    assert (np.abs(y - mean) / std).max() < 5
+    (note,) = few_values(few)
+    assert f"{len(values)} different values" in note
+    assert not far_out(surrogate, few)
+
+
+def test_an_assay_with_three_results_is_not_scaled_by_medians():
+    frame = pd.DataFrame({"x": np.linspace(0, 1, 12), "a": np.sin(np.linspace(0, 4, 12)), "b": np.nan})
+    frame.loc[[0, 5, 11], "b"] = [1.0, 1.01, 2.0]
+    two = bs.read_table(frame, {"a": 1.0, "b": 1.0}, features={"x": "continuous"})
+    *_, data = observe(two, "auto", robust=True)
+    assert data.y[data.X[:, 1] == 1].abs().max() < 1.2
+    assert [note.split()[0] for note in few_values(two)] == ["'b'"]

@@ -75,7 +75,10 @@ def test_predictions_are_the_posterior_in_own_units():
     mean, std = surrogate.predict(library())
     shift, scale = surrogate.scale.shift, surrogate.scale.scale
     np.testing.assert_allclose(mean, shift + scale * surrogate.posterior().mean(X).numpy(), rtol=1e-12)
-    np.testing.assert_allclose(std, scale * surrogate.posterior().covar(X).diagonal().sqrt().numpy(), rtol=1e-8)
+    variance = surrogate.posterior().covar(X).diagonal()
+    np.testing.assert_allclose(std, scale * (variance + surrogate.posterior().noise(X)).sqrt().numpy(), rtol=1e-8)
+    _, std = surrogate.predict(library(), noiseless=True)
+    np.testing.assert_allclose(std, scale * variance.sqrt().numpy(), rtol=1e-8)
     assert surrogate.posterior() is surrogate.posterior()
 
 
@@ -168,3 +171,21 @@ def test_places_that_cannot_be_written(saved, tmp_path):
     with pytest.raises(InputError, match="is a folder; give the name of a file"):
         surrogate.save(tmp_path)
     assert sorted(os.listdir(tmp_path)) == before
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_many_zeros_are_predicted_better_than_by_their_mean(seed):
+    rng = np.random.default_rng(seed)
+    X = rng.random((1500, 2))
+    hit = rng.random(1500) < 0.02 + 0.3 * X[:, 0] ** 2  # a screen: mostly zeros, and what is not, is large
+    frame = pd.DataFrame(X, columns=["a", "b"]).assign(y=np.where(hit, rng.gamma(2.0, 1.5, 1500), 0.0))
+    kinds = {"a": "continuous", "b": "continuous"}
+    surrogate = bs.fit(bs.read_table(frame[:300], "y", features=kinds))
+    assert surrogate.scale.transform == "sqrt"
+    y, rest = frame["y"].to_numpy()[300:], bs.read_library(frame[300:], kinds)
+    mean, _ = surrogate.predict(rest)
+    noiseless, _ = surrogate.predict(rest, noiseless=True)
+    assert mean.mean() == pytest.approx(y.mean(), rel=0.35)
+    assert noiseless.mean() < 0.5 * y.mean()
+    rmse = [np.sqrt(np.mean((predicted - y) ** 2)) for predicted in (mean, frame["y"][:300].mean(), noiseless)]
+    assert rmse[0] < rmse[1] < rmse[2]

@@ -84,6 +84,15 @@ def _excess(frame: pd.DataFrame, limit: LinearInequality) -> Any:
     return sum(factor * frame[name].to_numpy() for name, factor in limit.coefficients.items()) - limit.bound
 
 
+def ranges_of(encoder: Encoder, box: Box) -> dict[str, tuple[float, float]]:
+    """The range of each column of numbers, in its own unit.
+
+    Raises:
+        InputError: as in `units_of`, of the bounds.
+    """
+    return _columns(encoder, _by_name(encoder, box.bounds))[0]
+
+
 def units_of(encoder: Encoder, box: Box) -> BoxUnits:
     """Check a box against the features of a surrogate and encode it.
 

@@ -25,28 +25,27 @@ class Ledger(Protocol):
 
     def has(self, stage: str, chunk: int) -> bool:
         """Whether the chunk is finished."""
-        ...
 
     def read(self, stage: str, chunk: int) -> Any:
         """What was written."""
-        ...
 
     def write(self, stage: str, chunk: int, result: Any) -> None:
         """Keep a finished chunk, whole or not at all."""
-        ...
 
 
 @dataclass(frozen=True)
 class ChunkRunner:
-    """Who works, and what they have finished already.
+    """The workers of a job, and the chunks that are finished already.
 
     Attributes:
-        workers: this process among its fellows.
+        workers: rank of this process and number of all.
         ledger: finished chunks, in a place that all workers see; None keeps nothing.
+        prefix: of the names of all stages, for work that is done anew.
     """
 
     workers: Workers = field(default_factory=Workers)
     ledger: Ledger | None = None
+    prefix: str = ""
 
     def deal(self, stage: str, count: int, work: Work) -> list[Any]:
         """The results of all chunks of a stage, in order, on every worker.
@@ -57,7 +56,7 @@ class ChunkRunner:
             work: takes some of the chunks 0, ..., count - 1, in order, and yields each with its result as it is done
                 (tensors on the CPU and plain types).
         """
-        parts = self._gather(list(self._results(stage, count, work)))
+        parts = gather(self.workers, list(self._results(stage, count, work)))
         everyone = dict(pair for part in parts for pair in part)
         return [everyone[chunk] for chunk in range(count)]
 
@@ -73,11 +72,12 @@ class ChunkRunner:
         merged = None
         for _, result in self._results(stage, count, work):
             merged = result if merged is None else merge(merged, result)
-        parts = [part for part in self._gather(merged) if part is not None]
+        parts = [part for part in gather(self.workers, merged) if part is not None]
         return functools.reduce(merge, parts)
 
     def _results(self, stage: str, count: int, work: Work) -> Iterator[tuple[int, Any]]:
         """This worker's share of the chunks: those that are finished, then those that it has to do."""
+        stage = self.prefix + stage
         finished = self._finished(stage, count)
         for chunk in sorted(finished)[self.workers.rank :: self.workers.size]:
             assert self.ledger is not None
@@ -96,10 +96,7 @@ class ChunkRunner:
         seen = set()
         if self.ledger is not None and self.workers.rank == 0:
             seen = {chunk for chunk in range(count) if self.ledger.has(stage, chunk)}
-        return self._gather(seen)[0]
-
-    def _gather(self, part: Any) -> list[Any]:
-        return gather(self.workers, part)
+        return gather(self.workers, seen)[0]
 
 
 def gather(workers: Workers, part: Any) -> list[Any]:

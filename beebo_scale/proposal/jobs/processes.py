@@ -13,8 +13,8 @@ import torch.distributed as dist
 from ...errors import InputError
 from ...workers import Workers
 
-MEETING = timedelta(minutes=10)  # all workers are there by then, or never: their launcher was killed
-PATIENCE = timedelta(days=7)  # a worker may wait long for one with more to do; torchrun ends all when one dies
+JOIN_TIMEOUT = timedelta(minutes=10)  # a worker that is not there by then was killed with its launcher
+CHUNK_TIMEOUT = timedelta(days=7)  # a worker may wait long for one with more to do; torchrun ends all when one dies
 LAUNCH = "torchrun --standalone --nproc-per-node W -m beebo_scale propose ..."
 
 
@@ -39,9 +39,11 @@ def join(expected: int | None = None, threads: int = 1) -> Iterator[Workers]:
     if size == 1:
         yield Workers()
         return
-    dist.init_process_group("cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo", timeout=MEETING)
+    dist.init_process_group("cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo", timeout=JOIN_TIMEOUT)
     try:
-        yield Workers.current(dist.new_group(backend="gloo", timeout=PATIENCE))  # what is passed on lies on the CPU
+        yield Workers.current(
+            dist.new_group(backend="gloo", timeout=CHUNK_TIMEOUT)
+        )  # what is passed on lies on the CPU
     finally:
         dist.destroy_process_group()
 

@@ -23,7 +23,7 @@ from typing import Any
 from ... import archives
 from ...errors import InputError
 from ...locks import locked
-from ...screening import atomic_write
+from ...screening.batch import write_text
 from ...workers import Workers
 from .chunks import on_first
 
@@ -103,8 +103,7 @@ def _check_identity(folder: Path, identity: dict[str, Any]) -> None:
     if not path.exists():
         if any((folder / "chunks").glob("*.pt")):
             raise InputError(f"{folder} holds chunks, but no job.json says of what; give another run folder")
-        text = json.dumps(identity, indent=2, sort_keys=True) + "\n"
-        atomic_write(path, lambda temporary: temporary.write_bytes(text.encode()))
+        write_text(path, json.dumps(identity, indent=2, sort_keys=True) + "\n")
         return
     try:
         before = json.loads(path.read_text(encoding="utf-8"))

@@ -6,6 +6,10 @@ r"""Certified greedy choice from a library that is never whole in memory.
 2. Run lazy greedy over a shortlist of them. As long as each gain is above the best score that is not in the shortlist,
    no other row of the library could have been chosen: the batch IS the greedy batch over the whole library.
 3. Where a gain is not, the shortlist grows: by rows whose scores were kept, and beyond those by another pass.
+4. What was kept also bounds the value of every batch, see `upper_bound`, without another pass.
+
+Rows with equal inputs are copies. Where repeats are not allowed, those in the same groups count once, the first; those
+in other groups all take part until one of them is chosen.
 
 Memory: 16 bytes (24 with groups) for each of the 800 q scores that are kept, no more than a million or 50 q of them;
 8 d bytes for each row of the shortlist, at most `LARGEST` in all; one chunk of the library, and what `Greedy` holds.
@@ -47,7 +51,8 @@ class CertifiedBatch:
         gain: q marginal gains, in the units of the posterior's mean; they never rise.
         X: the rows encoded, q x d.
         certificate: certified, certified_points (how many of the first rows are), smallest_accepted_gain,
-            best_score_left_out (None if nothing was), shortlist (its rows), passes (over the library), guarantee.
+            best_score_left_out (None if nothing was), shortlist (its rows), value (a(X), the sum of the gains),
+            upper_bound (no batch of q rows has a larger a(X)), passes (over the library), guarantee (in words).
         counts: rows of the library, and how many of them may not be proposed for what reason; `repeated` counts
             repeats within a chunk, and those between chunks that the shortlist met.
         runners_up: row numbers of the best scores that were not chosen, best first, no more than 8 q of them.
@@ -92,6 +97,7 @@ def choose_certified(
             break
         if picked["exhausted"]:
             raise library.too_few(q, len(picked["rows"]), picked["counts"], limited=bool(library.limits))
+    library.check_lists(picked["counts"])
     rows = picked["rows"]
     chosen = set(rows.tolist())
     rest = [row for row in top["row"][: 9 * q].tolist() if row not in chosen]

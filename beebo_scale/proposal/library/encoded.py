@@ -7,7 +7,7 @@ read and encoded again where they are needed: nothing grows with the library.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -20,7 +20,7 @@ from ...screening import Encoder, Table
 from ...screening.library import Library
 from ...screening.packing import Packing, pack
 from ...specs import Limits
-from .exclusion import Rules, row_hashes
+from .exclusion import Judge, Rules, row_hashes
 from .limits import group_codes
 
 KEPT_BYTES = 1 << 29
@@ -62,7 +62,7 @@ class EncodedLibrary:
     def __init__(self, library: Library, encoder: Encoder, rules: Rules, limits: Limits) -> None:
         self.library, self.encoder = library.bounded(encoder.width), encoder
         self.rules, self.limits = rules, limits
-        self.packing = Packing.of(encoder)
+        self.packing, self._judge = Packing.of(encoder), Judge(rules, encoder)
         self._kept: dict[int, EncodedChunk] = {}
         self._size = 0
 
@@ -120,11 +120,23 @@ class EncodedLibrary:
         hashes, counts = [np.empty(0, dtype=np.uint64)], Counter[str]()
         for _, chunk in track(self.chunks(), "checking the library", total=self.count):
             counts.update(chunk.counts)
-            hashes.append(row_hashes(chunk.X(chunk.eligible.nonzero().squeeze(-1)).numpy()))
+            hashes.append(row_hashes(chunk.rows[chunk.eligible].numpy()))
+        self.check_lists(counts)
         every = np.concatenate(hashes)
         available = len(every) if self.rules.allow_repeats else len(np.unique(every))
         if available < q:
             raise self.too_few(q, available, dict(counts, repeated=counts["repeated"] + len(every) - available))
+
+    def check_lists(self, counts: Mapping[str, int]) -> None:
+        """Refuse lists of excluded rows of which the library has none.
+
+        Args:
+            counts: how many of its rows may not be proposed for what reason.
+        """
+        lists = self.rules.lists
+        if lists and not counts.get("excluded"):
+            names = ", ".join(f"{name}: none of its {rows} rows" for name, rows in lists.items())
+            raise InputError(f"{names} is in {self.source}; correct them, or leave the list out")
 
     def too_few(self, q: int, available: int, counts: dict[str, int], limited: bool = False) -> InputError:
         """What to say where fewer rows than q can be proposed."""
@@ -143,9 +155,10 @@ class EncodedLibrary:
 
     def _encoded(self, number: int, table: Table) -> EncodedChunk:
         places = table.before + np.arange(1, len(table) + 1)
-        rows = torch.from_numpy(pack(self.encoder, table, places))
-        eligible, counts = self.rules.judge(table, self.packing.unpack(rows))
+        packed = pack(self.encoder, table, places)
+        rows = torch.from_numpy(packed)
         groups = group_codes(table, self.limits)
+        eligible, counts = self._judge.judge(table, packed, groups.numpy())
         chunk = EncodedChunk(self.library.first_row(number), rows, self.packing, eligible, groups, counts)
         if self._size + chunk.size <= KEPT_BYTES:
             self._kept[number] = chunk

@@ -1,7 +1,7 @@
 r"""Any energy from a library: the certified batch of the mean energy, improved by exchanges.
 
-Energies beside the mean have no gain that only shrinks, so nothing certifies their joint value a(X). What is certain:
-the batch starts as the greedy one of the mean energy, and no exchange ever lowers a(X).
+Energies beside the mean have no gain that only shrinks, so nothing certifies or bounds their joint value a(X). What is
+certain: the batch starts as the greedy one of the mean energy, and no exchange ever lowers a(X).
 
 Which of all exchanges are worth a try is estimated at once: replacing x_i by x changes the information by
 
@@ -27,7 +27,7 @@ from ...acquisition import BatchedEnergyEntropy
 from ...progress import track
 from .certified import CertifiedBatch
 from .encoded import EncodedLibrary
-from .exclusion import repeats
+from .exclusion import as_bytes, original_inputs, repeats
 from .lazy_greedy import greedy
 from .limits import exchangeable
 
@@ -189,7 +189,7 @@ class ExchangedBatch:
         rows: q row numbers of the library, best first by the mean energy.
         gain: what each adds to a(X) of those before it; the sum is a(X).
         X: the rows encoded, q x d.
-        record: values before and after, swaps, settled, pool, guarantee.
+        record: values before and after, swaps, settled, pool, upper_bound (None: not known), guarantee.
     """
 
     rows: Tensor
@@ -212,13 +212,19 @@ def improve_batch(
     rows, q = torch.cat([start.rows, start.runners_up]), len(start.rows)
     X, groups = library.rows(rows)
     if not library.rules.allow_repeats:  # the batch comes first and holds no repeats
-        once = torch.from_numpy(~repeats(X.numpy()))
+        original = original_inputs(X, library.encoder)
+        once = torch.from_numpy(~repeats(as_bytes(original.double().unsqueeze(-1).numpy()), groups.numpy()))
         rows, X, groups = rows[once], X[once], groups[once]
+        original = original_inputs(X, library.encoder)
+    else:
+        original = torch.arange(len(rows))
 
     def allowed(batch: Tensor, others: Tensor) -> Tensor:
         batch, others = batch.cpu(), others.cpu()
         parts = X[batch], groups[batch], X[others], groups[others]
-        return exchangeable(library.limits, library.encoder, *parts).to(acqf.posterior.device)
+        copies = original[batch].unsqueeze(-1) == original[others]  # q x c
+        free = copies.sum(0) - copies.long() == 0  # no copy of it stays in the batch
+        return (free & exchangeable(library.limits, library.encoder, *parts)).to(acqf.posterior.device)
 
     swapped = improve(acqf, X, torch.arange(q), allowed if library.limits else None, most)
     batch = swapped.places.cpu()
@@ -230,8 +236,10 @@ def improve_batch(
         "swaps": swapped.swaps,
         "settled": swapped.settled,
         "pool": len(rows),
-        "guarantee": "the joint value is not certified; the batch of the mean energy that the swaps started from is, "
-        "and no swap lowered the joint value",
+        "upper_bound": None,
+        "guarantee": "no upper bound of the joint value is known, as this energy is no sum over rows; the certificate, "
+        "with value and upper_bound, is of the mean energy's batch that the swaps started from, and no swap lowered "
+        "the joint value",
     }
     return ExchangedBatch(rows[batch], nested_gains(acqf, X[batch]), X[batch], record)
 

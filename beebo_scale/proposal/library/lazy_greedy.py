@@ -177,7 +177,8 @@ class LazyGreedy:
         new = wanted[self.slot[wanted] < 0].sort().values
         keep = torch.zeros_like(self.slot, dtype=torch.bool)
         keep[wanted] = True
-        free = (~keep[self.cache.rows]).nonzero().squeeze(-1)[: len(new)]
+        excess = max(0, len(self.cache.rows) + len(new) - self.capacity)
+        free = (~keep[self.cache.rows]).nonzero().squeeze(-1)[:excess]
         self.slot[self.cache.rows[free]] = -1
         grown = torch.arange(len(self.cache.rows), len(self.cache.rows) + len(new) - len(free), device=free.device)
         places = torch.cat([free, grown])
@@ -196,10 +197,10 @@ class LazyGreedy:
         while len(places):
             age = self.cache.age[places]
             near = age <= age.min() + SPAN
-            self._bring(places[near], int(age.min()))
+            self.bring(places[near], int(age.min()))
             places = places[~near]
 
-    def _bring(self, places: Tensor, a: int) -> None:
+    def bring(self, places: Tensor, a: int) -> None:
         """The columns from a on of rows of age a or more, then their bounds."""
         t, cache = len(self.chosen), self.cache
         rows, columns = cache.rows[places], cache.columns[places, :t]  # B, B x t

@@ -3,7 +3,7 @@ r"""Limits on a batch from a library: at most k rows of a group, and a distance 
 Greedy under limits takes, at each step, the best row among those that still have room. The rows with room only become
 fewer, so gains still never rise, and a score with nothing chosen is still an upper bound: the certificate holds as it
 does without limits, for the greedy batch under the limits over the whole library. How far the greedy batch can be
-from the best one is another matter, see `Limits.guarantee`.
+from the best one is another matter, see `upper_bound`.
 """
 
 from __future__ import annotations

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -15,7 +16,8 @@ from ...screening import Encoder, Table
 from ...screening.columns import missing_text
 from ...screening.files.opening import listing, open_source
 from ...screening.library import Library
-from ...screening.places import Place, rows_text, shown
+from ...screening.places import Place, rows_text
+from ...screening.same import id_texts, told_unknown
 from ...screening.table import feature_frame, wanted_kinds
 
 if TYPE_CHECKING:
@@ -31,7 +33,7 @@ class NamedRows:
     Attributes:
         source: name of the file.
         X: n x d encoded rows; n is 0 where the file has ids only.
-        ids: as text, in the order of the file; none where the file has no id column.
+        ids: in the spelling of `id_texts`, in the order of the file; none where the file has no id column.
     """
 
     source: str
@@ -76,10 +78,10 @@ def _ids(cells: pd.Series, place: Place) -> tuple[str, ...]:
     missing = missing_text(cells)
     if missing.any():
         raise place.error("is empty", missing, "give every row an id")
-    return tuple(cells.astype(str))
+    return tuple(id_texts(cells))
 
 
-def encoded_rows(named: NamedRows, encoder: Encoder, library: Library | None) -> Tensor:
+def encoded_rows(named: NamedRows, encoder: Encoder, library: Library | None, what: str = "pending") -> Tensor:
     """The rows encoded, n x d; those that are known by their ids only are looked up in the library.
 
     Raises:
@@ -90,12 +92,34 @@ def encoded_rows(named: NamedRows, encoder: Encoder, library: Library | None) ->
     if library is None or library.id is None:
         raise InputError(f"{named.source} has ids only, and no library with an id column; give the feature columns")
     found = library.named(named.ids)
-    unknown = np.array([id not in found for id in named.ids])
-    if unknown.any():
-        first = shown(named.ids[int(np.argmax(unknown))])
-        where = rows_text(np.flatnonzero(unknown) + 1)
+    unknown = [i for i, id in enumerate(named.ids) if id not in found]
+    if unknown:
         raise InputError(
-            f"{named.source}: {library.source} has no id {first} ({where}); "
+            f"{named.source}: {_unknown(named, unknown, library, what)} ({rows_text(np.array(unknown) + 1)}); "
             "correct the ids, or give the feature columns of these rows"
         )
     return torch.cat([encoder.encode(found[id]) for id in named.ids])
+
+
+def excluded_ids(lists: Sequence[NamedRows], library: Library | None) -> tuple[frozenset[str], tuple[str, ...]]:
+    """Ids that must not be proposed, and what to say of those that are in no row of the library, a line a list.
+
+    Raises:
+        InputError: a list of ids of which the library has none.
+    """
+    notes = []
+    for named in lists:
+        if not named.sought or library is None or library.id is None:
+            continue
+        found = library.named(named.ids)
+        unknown = [i for i, id in enumerate(named.ids) if id not in found]
+        if unknown:
+            told = f"{named.source}: {_unknown(named, unknown, library, 'excluded')}"
+            if len(unknown) == len(named.ids):
+                raise InputError(f"{told}; correct the ids, or leave the list out")
+            notes.append(told)
+    return frozenset(name for named in lists for name in named.ids), tuple(notes)
+
+
+def _unknown(named: NamedRows, unknown: Sequence[int], library: Library, what: str) -> str:
+    return told_unknown(what, f"row of {library.source}", named.ids, [named.ids[i] for i in unknown], library.near)

@@ -13,9 +13,10 @@ from ...progress import track
 from . import lazy_greedy as pool
 from .best_rows import Top, place_in_group
 from .encoded import EncodedLibrary
-from .exclusion import repeats
+from .exclusion import as_bytes, original_inputs, repeats
 from .lazy_greedy import LazyGreedy
 from .limits import LimitState
+from .upper_bound import Others, upper_bound
 
 GROWTH = 4  # the shortlist grows by this factor
 LARGEST = 1 << 30  # bytes of the encoded shortlist; there the choice goes on without certificate
@@ -54,7 +55,10 @@ class Shortlist:
         self.limits = LimitState(task.library.limits, task.library.encoder)
         self.rows = torch.empty(0, dtype=torch.long)  # K
         self.groups = top["groups"][:0]  # K x g
-        self.capped = [] if cap is None else self._capped(cap)
+        self.score = top["score"][:0]  # K
+        self.original = torch.empty(0, dtype=torch.long)  # K, the first row with the same input
+        self.cut = [] if cap is None else self._cut(cap)
+        self.capped = list(self.cut)  # ... that have room
 
     def choose(self) -> dict[str, Any]:
         """The batch, or as much of it as can be chosen without another pass."""
@@ -84,12 +88,19 @@ class Shortlist:
             return
         (X, _), groups = self.task.library.rows(more), self.top["groups"][self.read : stop][order]
         old = len(self.rows)
-        self.state.add(X, self.top["score"][self.read : stop][order], more)
+        score = self.top["score"][self.read : stop][order]
+        self.state.add(X, score, more)
+        self.score = torch.cat([self.score, score])
         self.rows, self.groups, self.read = torch.cat([self.rows, more]), torch.cat([self.groups, groups]), stop
         gone = torch.zeros(len(self.rows), dtype=torch.bool)
-        if not self.task.library.rules.allow_repeats:
-            gone[old:] = torch.from_numpy(repeats(self.state.X.cpu().numpy()))[old:]
+        if self.task.library.rules.allow_repeats:
+            self.original = torch.arange(len(self.rows))
+        else:
+            self.original = original_inputs(self.state.X, self.task.library.encoder)
+            same = repeats(as_bytes(self.original.double().unsqueeze(-1).numpy()), self.groups.numpy())
+            gone[old:] = torch.from_numpy(same)[old:]
             self.repeated += int(gone.sum())
+            gone[old:] |= torch.isin(self.original, self.original[self.state.chosen])[old:]
         gone[old:] |= self.limits.shut(self.state.X[old:], groups).cpu()
         self.state.remove(gone.to(self.state.bound.device))
 
@@ -97,7 +108,8 @@ class Shortlist:
         self.state.accept(row)
         if self.task.library.limits:
             self.limits.take(self.state.X[row], self.groups[row])
-            self.state.remove(self.limits.shut(self.state.X, self.groups, last=True))
+            shut = self.limits.shut(self.state.X, self.groups, last=True)
+            self.state.remove(shut | (self.original == self.original[row]).to(shut.device))
 
     def _left_out(self) -> tuple[float, int]:
         """The best that a row outside the shortlist may have: its score, and minus its row number."""
@@ -108,7 +120,7 @@ class Shortlist:
             best = (float(self.top["score"][self.read]), -int(self.top["row"][self.read]))
         return max(best, self.capped[-1][:2]) if self.capped else best
 
-    def _capped(self, cap: int) -> list[tuple[float, int, int]]:
+    def _cut(self, cap: int) -> list[tuple[float, int, int]]:
         """The groups of which rows may have been left out: none of these can be better than the last that was kept.
 
         Returns:
@@ -117,6 +129,33 @@ class Shortlist:
         score, row, groups = (self.top[name][: self.length] for name in ("score", "row", "groups"))
         last = (place_in_group(groups[:, 0]) == cap - 1).nonzero().squeeze(-1).flip(0)
         return list(zip(score[last].tolist(), (-1 - row[last]).tolist(), groups[last, 0].tolist(), strict=True))
+
+    def _others(self) -> Others:
+        """The library outside the shortlist; what was not kept counts with the best that it may be."""
+        q, read, length, caps = self.task.q, self.read, self.length, self.limits.caps
+        scores = [self.top["score"][read:length]]
+        groups = [self.top["groups"][read:length]]
+        known = [torch.ones_like(groups[0], dtype=torch.bool)]
+
+        def add(score: float, number: int, code: int | None) -> None:
+            scores.append(torch.full((number,), score).to(scores[0]))
+            groups.append(torch.zeros(number, len(caps), dtype=torch.long))
+            known.append(torch.zeros(number, len(caps), dtype=torch.bool))
+            if code is not None:
+                groups[-1][:, 0], known[-1][:, 0] = code, True
+
+        for score, _, code in self.cut:
+            add(score, min(q, caps[0]), code)
+        if not self.whole:
+            add(float(self.top["score"][length]), min(q, len(self.task.library) - length), None)
+        return Others(torch.cat(scores), torch.cat(groups), torch.cat(known))
+
+    def _upper_bound(self) -> float | None:
+        """Of the value of any batch, once this one is whole."""
+        if len(self.state) < self.task.q:
+            return None
+        parts = self.score, self.groups, self.original, self._others(), self.limits.caps
+        return upper_bound(self.state, *parts)
 
     def _report(self, certain: int) -> dict[str, Any]:
         left_out, _ = self._left_out()
@@ -134,5 +173,7 @@ class Shortlist:
                 "smallest_accepted_gain": gains[-1] if gains else None,
                 "best_score_left_out": None if left_out == -math.inf else left_out,
                 "shortlist": self.read,
+                "value": math.fsum(gains),
+                "upper_bound": self._upper_bound(),
             },
         }

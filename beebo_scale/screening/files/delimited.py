@@ -128,11 +128,7 @@ def open_delimited(path: Path, name: str, suffix: str) -> Source:
 
 
 def _header(path: Path, name: str, usual: str) -> tuple[list[str], str]:
-    """The names in the first line, and what stands between them.
-
-    Raises:
-        InputError: there is no first line.
-    """
+    """The names in the first line, and what stands between them; a file without a first line is refused."""
     found = {}
     for delimiter in (usual, *(other for other in OTHERS if other != usual)):
         with _opened(path, name) as raw, io.TextIOWrapper(io.BufferedReader(raw), "utf-8-sig", newline="") as text:
@@ -150,11 +146,7 @@ def _header(path: Path, name: str, usual: str) -> tuple[list[str], str]:
 
 
 def _check_quotes(path: Path, name: str, delimiter: str) -> None:
-    """Refuse text after a closing quotation mark: there a quote was left open and has swallowed rows.
-
-    Raises:
-        InputError: the message names the row in which the quote was opened.
-    """
+    """Refuse text after a closing quotation mark and name the row: there a quote was left open and took in rows."""
     read = 0  # with the header, so that this is the number of the next row
     with _opened(path, name) as raw, io.TextIOWrapper(io.BufferedReader(raw), "utf-8-sig", newline="") as text:
         try:

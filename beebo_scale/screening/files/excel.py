@@ -61,17 +61,13 @@ def open_excel(path: Path, name: str, sheet: str | None) -> Source:
 def _cells(path: Path, name: str, title: str | None) -> tuple[str, list[list[Any]]]:
     """The title of a sheet and its rows from the header on, without empty ones at the end."""
     try:
-        from openpyxl import load_workbook
+        book = _workbook(path, data_only=True)
     except ImportError:
         raise InputError(
             f"{name}: Excel files need openpyxl; install it by: pip install 'beebo-scale[excel]'"
         ) from None
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # about styles and the like, which are of no use here
-        try:
-            book = load_workbook(path, data_only=True)
-        except KeyError as error:
-            raise InputError(f"{name} is no workbook ({error.args[0]}); save it as .xlsx again") from None
+    except KeyError as error:
+        raise InputError(f"{name} is no workbook ({error.args[0]}); save it as .xlsx again") from None
     titles = [sheet.title for sheet in book.worksheets]
     title = titles[0] if title is None else title
     if title not in titles:
@@ -86,6 +82,14 @@ def _cells(path: Path, name: str, title: str | None) -> tuple[str, list[list[Any
     return title, rows[full[0] : full[-1] + 1] if full else []
 
 
+def _workbook(path: Path, **options: Any) -> Any:
+    from openpyxl import load_workbook
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # about styles and the like, which are not read here
+        return load_workbook(path, **options)
+
+
 def _check_merged(sheet: Any, source: str) -> None:
     """Refuse merged cells, which hold one value for several places; a title over the table is none of them."""
     header = next((row[0].row for row in sheet.iter_rows() if any(cell.value is not None for cell in row)), 1)
@@ -98,11 +102,7 @@ def _check_merged(sheet: Any, source: str) -> None:
 
 
 def _value(cell: Any, source: str) -> Any:
-    """What a cell holds; whole numbers as such, so that they are the same labels as in a CSV file.
-
-    Raises:
-        InputError: an error value.
-    """
+    """What a cell holds; whole numbers as int, so that labels are the same as in a CSV file; errors are refused."""
     value = cell.value
     if cell.data_type == "e":
         if value == NOT_AVAILABLE:
@@ -116,17 +116,8 @@ def _value(cell: Any, source: str) -> Any:
 
 
 def _check_formulas(path: Path, values: Any, source: str) -> None:
-    """Refuse formulas without a value: the program that wrote them did not compute them.
-
-    Raises:
-        InputError: there are some.
-    """
-    from openpyxl import load_workbook
-
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        formulas = load_workbook(path)[values.title]
-    for row in formulas.iter_rows():
+    """Refuse formulas without a value: the program that wrote them did not compute them."""
+    for row in _workbook(path)[values.title].iter_rows():
         for cell in row:
             if cell.data_type == "f" and values[cell.coordinate].value is None:
                 raise InputError(

@@ -41,9 +41,9 @@ def numbers(values: pd.Series) -> tuple[np.ndarray, np.ndarray]:
         if pd.api.types.infer_dtype(values, skipna=True) == "boolean":
             return values.astype("boolean").to_numpy(dtype=np.float64, na_value=np.nan), np.zeros(len(values), bool)
         return _one_by_one(values.astype(object).tolist())
-    for spell in (_as_written, _plainly):
+    for written in (lambda cells: cells, _plainly):
         try:
-            parsed = spell(text).cast(pa.float64()).to_numpy(zero_copy_only=False)
+            parsed = written(text).cast(pa.float64()).to_numpy(zero_copy_only=False)
             return parsed, np.zeros(len(values), dtype=bool)
         except pa.ArrowException:
             continue
@@ -58,10 +58,6 @@ def _trimmed(values: pd.Series) -> Any:
     text = pc.utf8_trim_whitespace(pa.array(values, type=pa.string(), from_pandas=True))
     missing = pc.is_in(pc.utf8_lower(text), value_set=pa.array(MISSING_WORDS))
     return pc.if_else(missing, None, text)
-
-
-def _as_written(text: Any) -> Any:
-    return text
 
 
 def _plainly(text: Any) -> Any:
@@ -97,7 +93,7 @@ def _one_by_one(cells: list[Any]) -> tuple[np.ndarray, np.ndarray]:
             continue
         if isinstance(cell, str) and cell.strip().lower() in MISSING_WORDS:
             continue
-        # True is a number to Python, and so is 1_000
+        # Python would read True and 1_000 as numbers
         if isinstance(cell, (bool, np.bool_)) or (isinstance(cell, str) and "_" in cell):
             bad[i] = True
             continue

@@ -12,11 +12,8 @@ from ...errors import InputError
 from . import excel
 from .delimited import open_delimited
 from .parquet import open_parquet
-from .source import Ranges as Ranges
-from .source import Source as Source
-from .source import did_you_mean as did_you_mean
+from .source import Ranges, Source, did_you_mean, reading
 from .source import listing as listing
-from .source import reading
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -1,9 +1,10 @@
-"""Plate maps: which row of a batch goes into which well, where the controls are, and a picture of it."""
+"""Wells (A01 to H12, P24 or AF48) and plate maps: which row of a batch goes into which well, and where controls are."""
 
 from __future__ import annotations
 
 import math
 import os
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,16 +13,47 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ...errors import InputError
-from ..batch import BATCH_SUFFIXES, atomic_write
+from ..batch import atomic_write, beside, write_text
 from ..files.opening import listing
-from ..places import rows_text, shown
-from .wells import SHAPES, parse_well, well_name
+from ..places import Place, rows_text, shown
 
 if TYPE_CHECKING:
     import pandas as pd
 
 MAP_COLUMNS = ("plate", "well", "role")  # columns of a plate map beside those of the batch
 SAMPLE = "sample"
+SHAPES = {96: (8, 12), 384: (16, 24), 1536: (32, 48)}  # wells of a plate -> its rows and columns
+PATTERN = re.compile(r"\s*([A-Za-z]{1,2})0*([1-9][0-9]?)\s*")
+
+
+def well_name(row: int, column: int) -> str:
+    """(0, 0) is A01, (26, 0) is AA01, as on plates of 1,536 wells."""
+    letters = chr(65 + row) if row < 26 else "A" + chr(65 + row - 26)
+    return f"{letters}{column + 1:02d}"
+
+
+def parse_well(text: str) -> tuple[int, int] | None:
+    """Row and column, from 0, of A1, A01, a01 or AF48; None for what is no well of any plate."""
+    match = PATTERN.fullmatch(text)
+    if match is None:
+        return None
+    letters, column = match[1].upper(), int(match[2]) - 1
+    if len(letters) == 2 and letters[0] != "A":
+        return None
+    row = ord(letters[-1]) - 65 + 26 * (len(letters) - 1)
+    rows, columns = SHAPES[1536]
+    return (row, column) if row < rows and column < columns else None
+
+
+def well_of(text: str, place: Place) -> tuple[int, int]:
+    """`parse_well`, or the error that names the place of one cell."""
+    well = parse_well(text)
+    if well is None:
+        raise InputError(
+            f"{place.source}: column {place.column!r} has {text!r} in row {place.rows[0]}, which is no well; "
+            "write A01, H12 or AF48"
+        )
+    return well
 
 
 @dataclass(frozen=True)
@@ -165,10 +197,7 @@ def check_map_columns(columns: Iterable[str]) -> None:
 
 def plate_paths(batch: str | os.PathLike[str]) -> tuple[Path, Path]:
     """Plate map and picture beside a batch: next.csv -> next.plate.csv, next.plate.png."""
-    path = Path(batch)
-    suffix = next((suffix for suffix in BATCH_SUFFIXES if path.name.lower().endswith(suffix)), "")
-    stem = path.name[: len(path.name) - len(suffix)]
-    return path.with_name(stem + ".plate.csv"), path.with_name(stem + ".plate.png")
+    return beside(batch, ".plate.csv"), beside(batch, ".plate.png")
 
 
 def write_plates(batch: pd.DataFrame, out: str | os.PathLike[str], layout: Layout) -> list[Path]:
@@ -187,8 +216,7 @@ def write_plates(batch: pd.DataFrame, out: str | os.PathLike[str], layout: Layou
     """
     frame = filled_map(batch, layout)
     table, picture = plate_paths(out)
-    text = frame.to_csv(index=False, lineterminator="\n")
-    atomic_write(table, lambda temporary: temporary.write_bytes(text.encode()))
+    write_text(table, frame)
     try:
         import matplotlib as matplotlib
     except ImportError:

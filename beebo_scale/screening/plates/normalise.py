@@ -16,7 +16,7 @@ from ...errors import InputError
 from ..columns import check_numbers, missing_text
 from ..files.opening import Source, open_source
 from ..places import Place
-from .wells import well_of
+from .layout import well_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -71,9 +71,9 @@ def robust_z(
         frame: one row for each well.
         value: column that was measured.
         plate: column that names the plate.
-        role: column that says which wells are what ...
-        reference: ... and the role of those that make the median and the MAD (controls, or plain samples); without
-            the two, all wells of the plate do, which takes most of them for inactive.
+        role: column with the role of each well.
+        reference: role of the wells that the median and the MAD are taken over (controls, or samples). Without the
+            two, these are all wells of the plate, which takes most of them for inactive.
 
     Raises:
         InputError: a plate with fewer than two reference wells, or whose MAD is zero.

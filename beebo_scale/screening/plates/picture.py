@@ -15,7 +15,7 @@ from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.lines import Line2D
 from matplotlib.patches import Circle, FancyBboxPatch, Rectangle
 
-from .wells import well_name
+from .layout import well_name
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -42,7 +42,8 @@ def picture(frame: pd.DataFrame, cells: np.ndarray, value: str, shape: tuple[int
     marks = dict(zip(dict.fromkeys(frame["role"][~samples]), CONTROLS * len(frame), strict=False))
     across = min(ACROSS, len(numbers))
     down = math.ceil(len(numbers) / across)
-    width, height = _size(shape, len(numbers))
+    width = {12: 5.4, 24: 7.2, 48: 10.0}[shape[1]] * (1.0 if len(numbers) == 1 else 0.62)  # inches of a panel
+    height = width * (shape[0] + 1.6) / (shape[1] + 1)
     figure = Figure(figsize=(across * width + 1.2, down * height + 0.5), layout=ConstrainedLayoutEngine(h_pad=0.1))
     panels = figure.subplots(down, across, squeeze=False)
     for panel in panels.flat[len(numbers) :]:
@@ -58,12 +59,6 @@ def picture(frame: pd.DataFrame, cells: np.ndarray, value: str, shape: tuple[int
     bar.outline.set_visible(False)
     _legend(figure, marks, empty=len(frame) < len(numbers) * shape[0] * shape[1])
     return figure
-
-
-def _size(shape: tuple[int, int], count: int) -> tuple[float, float]:
-    """Inches of a panel, smaller where there are many."""
-    width = {12: 5.4, 24: 7.2, 48: 10.0}[shape[1]] * (1.0 if count == 1 else 0.62)
-    return width, width * (shape[0] + 1.6) / (shape[1] + 1)
 
 
 def _norm(values: np.ndarray) -> Normalize:
@@ -99,7 +94,7 @@ def _wells(panel: Any, cells: np.ndarray, values: np.ndarray, norm: Normalize) -
 
 
 def _controls(panel: Any, cells: np.ndarray, colours: list[str]) -> None:
-    """Squares, so that they tell themselves apart without colour too."""
+    """Squares, which differ from the samples without colour too."""
     squares = [
         Rectangle((column - WELL_RADIUS, row - WELL_RADIUS), 2 * WELL_RADIUS, 2 * WELL_RADIUS) for row, column in cells
     ]

@@ -23,8 +23,8 @@ from botorch.acquisition.max_value_entropy_search import CLAMP_LB, qLowerBoundMa
 from botorch.utils.transforms import t_batch_mode_transform
 from torch import Tensor
 
-from ...errors import InputError
 from ...posterior import Posterior
+from ...specs.setting import check_least
 from ...surrogates import Surrogate
 from ..strategies import cube_of
 from ..world import State
@@ -47,9 +47,7 @@ class Gibbon(Sequential):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        for name in ("candidates", "maxima"):
-            if getattr(self, name) < 1:
-                raise InputError(f"{name} = {getattr(self, name)}: give 1 or more")
+        check_least(self, candidates=1, maxima=1)
 
     def acquisition(self, state: State, model: Surrogate) -> Maker:
         """What one more point adds; the maxima are sampled once a batch."""

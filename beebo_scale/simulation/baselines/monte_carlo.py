@@ -1,6 +1,6 @@
 """Batch acquisition functions of botorch over a cube: all q points move together, by Adam, as in the paper's q-UCB.
 
-L-BFGS-B is a poor climber here: most of the batch hardly moves, and on Levy in 100 inputs it ended at 0.2 of the way to
+L-BFGS-B does poorly here: most of the batch hardly moves, and on Levy in 100 inputs it ended at 0.2 of the way to
 the optimum where Adam ends at 0.96, as published.
 
 Point after point (GIBBON, Kriging believer and the like): see `sequential.py`.
@@ -24,8 +24,8 @@ from linear_operator import to_linear_operator
 from linear_operator.utils.warnings import NumericalWarning
 from torch import Tensor
 
-from ...errors import InputError
 from ...posterior import Posterior
+from ...specs.setting import check_least
 from ...surrogates import Surrogate
 from ..strategies import Learned, check_kappa, cube_of, kappa_of
 from ..world import Points, State
@@ -40,10 +40,10 @@ class MonteCarlo(Learned):
 
     Attributes:
         acquisition: which of the two.
-        kappa: of q-UCB ...
+        kappa: of q-UCB.
         restarts: batches that are moved.
         raw_samples: Sobol batches that the restarts are drawn from.
-        last_kappa: ... and in the last round, if that is another.
+        last_kappa: kappa of the last round, if that is another.
     """
 
     acquisition: Literal["ucb", "log-ei"] = "ucb"
@@ -53,10 +53,8 @@ class MonteCarlo(Learned):
     last_kappa: float | None = None
 
     def __post_init__(self) -> None:
-        check_kappa(self.kappa)
-        check_kappa(self.last_kappa or 0.0)
-        if self.restarts < 1:
-            raise InputError(f"restarts = {self.restarts}: give 1 or more")
+        check_kappa(self.kappa, self.last_kappa or 0.0)
+        check_least(self, restarts=1)
 
     def choose(self, state: State, model: Surrogate) -> Points:
         """The best batch of `optimize_acqf`; botorch's starts come from torch's global generator."""
@@ -86,15 +84,11 @@ class JointPosteriorModel(Model):
     """Our posterior as a botorch model."""
 
     num_outputs = 1
+    batch_shape = torch.Size()
 
     def __init__(self, posterior: Posterior) -> None:
         super().__init__()
         self.of = posterior
-
-    @property
-    def batch_shape(self) -> torch.Size:
-        """One model."""
-        return torch.Size()
 
     def posterior(self, X: Tensor, *args: Any, **kwargs: Any) -> GPyTorchPosterior:
         """The noise-free target at ... q x d points."""

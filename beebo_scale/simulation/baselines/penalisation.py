@@ -1,4 +1,4 @@
-r"""Local penalisation (Gonzalez et al. 2016): points push those after them away, as far as a Lipschitz constant tells.
+r"""Local penalisation (Gonzalez et al. 2016): each point is penalised in a ball that a Lipschitz constant gives.
 
 If f has the Lipschitz constant L and the maximum M, the maximum is no nearer to x_j than (M - f(x_j)) / L. With f(x_j)
 as the posterior has it, the probability that a point x lies outside of that ball is
@@ -32,8 +32,8 @@ from .sequential import Filling, Maker, MarginalModel, Sequential
 
 POINTS = 500  # of a Sobol sequence that are looked at, beside the measured ones
 STEP = 1e-5  # of the difference that a second derivative is taken from
-FLAT = 1e-7  # a mean with smaller slopes says nothing about L ...
-FLAT_LIPSCHITZ = 10.0  # ... which is then this, as in the authors' code
+FLAT = 1e-7  # largest slope of the mean below which L cannot be estimated
+FLAT_LIPSCHITZ = 10.0  # L in that case, as in the authors' code
 LEAST_STD = 1e-12
 
 

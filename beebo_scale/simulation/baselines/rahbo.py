@@ -1,10 +1,10 @@
-r"""RAHBO (Makarova et al. 2021): UCB that minds how noisy a measurement is.
+r"""RAHBO (Makarova et al. 2021): UCB less a penalty on the variance of the noise.
 
     a(x) = mean(x) + sqrt(kappa) std(x) - risk * lcb(x),    lcb(x) = exp(m(x) - sqrt(kappa) s(x))
 
 m and s are mean and standard deviation of the process on log sigma^2(x) that the surrogate learned from the known
-variances: lcb is a cautious guess of the variance, in squared units of the target. The authors choose one point at a
-time; here a batch is filled as in GP-BUCB.
+variances: lcb is a lower confidence bound of the variance, in squared units of the target. The authors choose one point
+at a time; here a batch is filled as in GP-BUCB.
 """
 
 from __future__ import annotations

@@ -22,9 +22,9 @@ from gpytorch.distributions import MultivariateNormal
 from linear_operator.operators import DiagLinearOperator
 from torch import Tensor
 
-from ...errors import InputError
 from ...posterior import Posterior
 from ...proposal.box.starts import restart_seeds
+from ...specs.setting import check_least
 from ...surrogates import Surrogate
 from ..strategies import Learned, check_kappa, cube_of, kappa_of
 from ..world import UNPACKED_AT_ONCE, Points, State
@@ -73,9 +73,7 @@ class Sequential(Learned, ABC):
     raw_samples: int = 100
 
     def __post_init__(self) -> None:
-        for name in ("restarts", "raw_samples"):
-            if getattr(self, name) < 1:
-                raise InputError(f"{name} = {getattr(self, name)}: give 1 or more")
+        check_least(self, restarts=1, raw_samples=1)
 
     @abstractmethod
     def acquisition(self, state: State, model: Surrogate) -> Maker:
@@ -94,14 +92,13 @@ class Sequential(Learned, ABC):
 
     def _best(self, acquisition: AcquisitionFunction, bounds: Tensor, seed: int) -> Tensor:
         """The best point found, 1 x d."""
-        options: dict[str, Any] = {"maxiter": POINT_ITERATIONS, "seed": seed}
         x, _ = optimize_acqf(
             acquisition,
             bounds,
             q=1,
             num_restarts=self.restarts,
             raw_samples=max(self.raw_samples, self.restarts),
-            options=options,
+            options={"maxiter": POINT_ITERATIONS, "seed": seed},
         )
         return x
 
@@ -130,8 +127,8 @@ class BatchUpperConfidence(Sequential):
     """GP-BUCB (Desautels et al. 2014): mean(x) + sqrt(kappa) std(x), the std given the points chosen so far.
 
     Attributes:
-        kappa: weight of the variance ...
-        last_kappa: ... and in the last round, if that is another.
+        kappa: weight of the variance.
+        last_kappa: kappa of the last round, if that is another.
     """
 
     kappa: float = 4.0
@@ -139,8 +136,7 @@ class BatchUpperConfidence(Sequential):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_kappa(self.kappa)
-        check_kappa(self.last_kappa or 0.0)
+        check_kappa(self.kappa, self.last_kappa or 0.0)
 
     def acquisition(self, state: State, model: Surrogate) -> Maker:
         """UCB of the next point."""

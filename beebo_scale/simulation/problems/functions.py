@@ -18,7 +18,7 @@ from ...screening import Encoder, Table
 from ...screening.files.opening import did_you_mean
 from ...screening.packing import Packing, pack
 from ..world import Candidates, Points, Yardstick
-from . import branin, push, rover, synthetic
+from . import push, rover, synthetic
 from .problem import Problem, embedded
 
 if TYPE_CHECKING:
@@ -60,14 +60,14 @@ FUNCTIONS: dict[str, Family] = {
     "cosine": Family(lambda d: synthetic.cosine(), (8,)),
     "rover": Family(lambda d: rover.rover(), (60,)),
     "push": Family(lambda d: push.push(), (14,)),
-    "branin": Family(lambda d: branin.branin(), (2,)),
-    "branin-noise": Family(lambda d: branin.branin_noise(), (2,)),
+    "branin": Family(lambda d: synthetic.branin(), (2,)),
+    "branin-noise": Family(lambda d: synthetic.branin_noise(), (2,)),
 }
 
 
 @dataclass(frozen=True)
 class TestFunction:
-    """A function over the unit cube, turned so that large values are good.
+    """A function over the unit cube, turned so that large values are good: `maximize` is always true.
 
     Attributes:
         name: one of FUNCTIONS; each is described where it is made.
@@ -82,6 +82,7 @@ class TestFunction:
     noise: float = 0.0
     effective: int | None = None
 
+    maximize = True  # functions to minimise are turned over
     __test__ = False  # the name means something else to pytest
 
     def __post_init__(self) -> None:
@@ -113,11 +114,6 @@ class TestFunction:
         return problem if own == self.d else embedded(problem, self.d)
 
     @property
-    def maximize(self) -> bool:
-        """Always; functions to minimise are turned over."""
-        return True
-
-    @property
     def tells_variance(self) -> bool:
         """Whether every measurement comes with the variance of its noise."""
         return self._problem.variance is not None
@@ -147,7 +143,7 @@ class TestFunction:
         return {"function": self.name, "dimension": self.dimension, "noise": self.noise, **some}
 
     def check(self, count: int) -> None:
-        """There is no end of points."""
+        """Any number of points can be measured."""
 
     def start(self, count: int, seed: int) -> Points:
         """Uniform points, the same for every strategy, at least 0.5 away from every optimum where these are known."""

@@ -8,6 +8,9 @@ S' H S = V diag(lambda) V',
 R R' is a Galerkin projection: whatever S is, C and I are never too small. S spans H^2 Omega for a random Omega, a
 randomised subspace iteration with one power step. The mean is exact up to the tolerance of conjugate gradients.
 
+How far off I is at a rank is measured on some rows that S is found without and that enter the root afterwards, which
+keeps the r largest Ritz values (`projection`, `held_out`).
+
 Sources: Pleiss et al. 2018 (LOVE: the same form, with a Krylov space for S); Jiang et al. 2020 (low-rank posteriors
 updated by new points); Halko, Martinsson, Tropp 2011 (randomised subspace iteration); Wenger et al. 2022 (IterGP:
 the projection and what it overestimates). Whitening is what makes r suffice when each row has its own noise.
@@ -16,7 +19,6 @@ the projection and what it overestimates). Whitening is what makes r suffice whe
 from __future__ import annotations
 
 import copy
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -27,7 +29,7 @@ from torch import Tensor
 
 from ...errors import InputError
 from ...kernel_posterior import KernelPosterior
-from ...kernels.stationary import freeze, gram
+from ...kernels.stationary import freeze
 from ...linalg.conjugate_gradients import CovarianceSolver, Solution
 from ...linalg.kernel_matrix import KernelMatrix
 from ...linalg.roots import DenseRoot
@@ -35,10 +37,13 @@ from ...protocols import Noise
 from ...workers import Workers
 from ..data.observations import Measurements
 from ..gaussian_process.gaussian_process import GaussianProcess, own_noise
-from .rank import Probes, affordable_rank, excess, free_memory
+from .held_out import excess_of, held_out_rows, in_batches
+from .projection import Projection, down_root
+from .rank import affordable_rank, free_memory
 
 FIRST_RANK = 128  # of rank="auto"; it doubles from there
-PROBE_TOLERANCE = 1e-4  # what the exact variance at a probe may be off by, in units of the noise variance
+FEW = 1000  # rows, of which one batch is held out, else two: each column of the inverse has its cost
+HELD_OUT_TOLERANCE = 1e-4  # what the exact variance at a row held out may be off by, in units of its noise variance
 
 
 @dataclass(frozen=True)
@@ -49,14 +54,12 @@ class LoveOptions:
         rank: r, or "auto": r doubles until the estimated relative error of I is at most `error` or memory ends.
         error: that tolerance.
         memory: bytes that building the root may take, None for half of what is free.
-        seed: of the random sketch and of the probe batches.
+        seed: of the random sketch.
         mean_tolerance: relative residual of the mean's weights, whitened and preconditioned.
         preconditioner: rank of the partial Cholesky factorisation that preconditions conjugate gradients, None by n.
         max_iterations: limit of conjugate gradients.
         sketch_dtype: number format of the products that find the subspace. float32 halves their cost and cannot harm:
             the projection on what they find is computed in float64.
-        batches: probe batches ...
-        q: ... and points in each, for the estimated error of I.
     """
 
     rank: int | Literal["auto"] = "auto"
@@ -67,8 +70,6 @@ class LoveOptions:
     preconditioner: int | None = None
     max_iterations: int = 1000
     sketch_dtype: torch.dtype | None = torch.float32
-    batches: int = 2
-    q: int = 64
 
     def __post_init__(self) -> None:
         if self.rank != "auto" and (not isinstance(self.rank, int) or self.rank < 1):
@@ -81,10 +82,11 @@ class LoveReport:
 
     Attributes:
         rank: r.
-        information_gain_error: estimated mean relative excess of I on the probe batches.
-        tolerance_met: whether that is at most the tolerance.
+        information_gain_error: mean relative excess of I on rows held out; of the rank at the end of the fit, should
+            a batch have asked for a higher one.
+        tolerance_met: whether that is at most the tolerance, and the solves that say so have converged.
         stopped_by: what ended the search for r: "rank" (it was given), "tolerance", "memory" or "rows" (r = n).
-        cg_iterations: products with K that the mean's weights and the probes took.
+        cg_iterations: products with K that the mean's weights and the rows held out took.
         cg_residual: their largest relative residual.
         cg_converged: whether all of them met their tolerance.
     """
@@ -103,7 +105,6 @@ def love_posterior(
     data: Measurements,
     options: LoveOptions | None = None,
     noise: Noise | None = None,
-    continuous: Sequence[int] = (),
     workers: Workers | None = None,
 ) -> tuple[KernelPosterior, LoveReport]:
     """The LOVE posterior of `gp` given the observations.
@@ -113,7 +114,6 @@ def love_posterior(
         data: n observations.
         options: rank and tolerances.
         noise: of a new measurement; None takes the process's own, see `own_noise`.
-        continuous: columns of the inputs that probes may fill from the box of the data.
         workers: that share the products with K out; None is this process alone.
 
     Raises:
@@ -121,9 +121,7 @@ def love_posterior(
     """
     gp = copy.deepcopy(gp).requires_grad_(False)
     noise = own_noise(gp, data) if noise is None else noise
-    return condition_love(
-        freeze(gp.kernel), gp.mean, data.X, data.y, gp.noise_of(data), noise, options, continuous, workers
-    )
+    return condition_love(freeze(gp.kernel), gp.mean, data.X, data.y, gp.noise_of(data), noise, options, workers)
 
 
 def condition_love(
@@ -134,7 +132,6 @@ def condition_love(
     sigma2: Tensor,
     noise: Noise,
     options: LoveOptions | None = None,
-    continuous: Sequence[int] = (),
     workers: Workers | None = None,
 ) -> tuple[KernelPosterior, LoveReport]:
     """The LOVE posterior given y = f(Z) + noise; arguments as in `condition_exactly` and `love_posterior`."""
@@ -144,72 +141,62 @@ def condition_love(
     with torch.no_grad():
         K = KernelMatrix(kernel, Z, workers=workers)
         solver = CovarianceSolver(K, sigma2, options.preconditioner, options.max_iterations)
-        probes = Probes(options.batches, options.q, seed=options.seed).draw(Z, continuous)
-        found = _solve(solver, y - mean(Z), probes, noise, options)
+        held = held_out_rows(len(Z), 2 if len(Z) >= FEW else 1).to(Z.device)
+        found = _solve(solver, y - mean(Z), held.flatten(), options)
         alone = replace(solver, K=replace(K, workers=Workers()))  # later solves are each worker's own
         empty = DenseRoot(Z.new_zeros(len(Z), 0))
         posterior = KernelPosterior(kernel, mean, Z, found.X[:, 0].clone(), empty, noise, solver=alone)
-        return _choose_rank(posterior, K, sigma2, probes, found, options)
+        return _choose_rank(posterior, K, sigma2, held, found, options)
 
 
-def down_root(K: KernelMatrix, sigma2: Tensor, rank: int, seed: int = 0, sketch: torch.dtype | None = None) -> Tensor:
-    """Root R by randomised subspace iteration with one power step; three products of K with r columns.
-
-    Args:
-        K: n x n.
-        sigma2: n noise variances, above zero.
-        rank: r, at most n.
-        seed: of the sketch, drawn on the CPU.
-        sketch: number format of the first two products.
-
-    Returns:
-        n x r, with R' (K + Sigma) R = 1.
-
-    Raises:
-        InputError: K is not positive semidefinite, or not finite.
-    """
-    s = sigma2.sqrt().unsqueeze(-1)  # n x 1
-    low = K if sketch is None else replace(K, product_dtype=sketch)
-    generator = torch.Generator().manual_seed(seed)
-    S = torch.randn(len(K), rank, generator=generator, dtype=torch.float64).to(s)
-    for _ in range(2):  # the sketch and the power step
-        S = torch.linalg.qr((low @ (S / s)) / s).Q
-    T = S.mT @ ((K @ (S / s)) / s)  # r x r
-    if not bool(torch.isfinite(T).all()):
-        raise InputError("the covariance of the measured rows is not finite; check the inputs and the kernel")
-    g, V = torch.linalg.eigh(0.5 * (T + T.mT))  # of S' H S - 1
-    if float(g[0]) < -1e-3 - 10 * len(K) * torch.finfo(g.dtype).eps * float(g[-1]):
-        raise InputError("the covariance of the measured rows is not positive definite: the kernel is no valid one")
-    # Below zero is rounding; zero leaves R smaller than it might be, on the safe side.
-    return K.workers.first((S @ (V * (1 + g.clamp_min(0.0)).rsqrt())) / s)
+def raised_root(
+    gp: GaussianProcess, data: Measurements, rank: int, options: LoveOptions | None = None
+) -> Tensor | None:
+    """The root of twice the rank, or as near as rows and memory allow; None where they allow no more."""
+    options = options or LoveOptions()
+    kernel, n = freeze(copy.deepcopy(gp.kernel)), len(data)
+    memory = free_memory(data.y.device) if options.memory is None else options.memory
+    more = min(2 * rank, n, affordable_rank(n, memory))
+    if more <= rank:
+        return None
+    with torch.no_grad():
+        K, sigma2 = KernelMatrix(kernel, data.take(torch.arange(n)).X), gp.noise_of(data)
+        return down_root(K, sigma2, more, options.seed, options.sketch_dtype)
 
 
-def _solve(solver: CovarianceSolver, y: Tensor, probes: Tensor, noise: Noise, options: LoveOptions) -> Solution:
-    """The mean's weights (first column) and (K + Sigma)^-1 k(Z, probes): they help each other to converge."""
-    P = probes.flatten(0, 1)  # c x d
-    B = torch.cat([y.unsqueeze(-1), gram(solver.K.kernel, solver.K.Z, P)], dim=-1)  # n x (1 + c)
-    relative = torch.zeros_like(B[0])
+def _solve(solver: CovarianceSolver, y: Tensor, held: Tensor, options: LoveOptions) -> Solution:
+    """The mean's weights (first column) and the columns `held` of (K + Sigma)^-1: they help each other to converge."""
+    columns = torch.zeros(len(y), len(held)).to(y)
+    columns[held, torch.arange(len(held))] = 1.0
+    relative = y.new_zeros(1 + len(held))
     relative[0] = options.mean_tolerance
-    error = torch.cat([relative.new_zeros(1), PROBE_TOLERANCE * noise(P)])
-    return solver.solution(B, error, relative)
+    # What C + Sigma = (columns of the inverse)_hh^-1 may be off by, where it is no larger than the prior's.
+    sigma2 = solver.sigma2[held]
+    error = HELD_OUT_TOLERANCE * sigma2 / (solver.K.diagonal()[held] + sigma2).square()
+    return solver.solution(torch.cat([y.unsqueeze(-1), columns], dim=-1), torch.cat([y.new_zeros(1), error]), relative)
 
 
 def _choose_rank(
-    posterior: KernelPosterior, K: KernelMatrix, sigma2: Tensor, probes: Tensor, found: Solution, options: LoveOptions
+    posterior: KernelPosterior, K: KernelMatrix, sigma2: Tensor, held: Tensor, found: Solution, options: LoveOptions
 ) -> tuple[KernelPosterior, LoveReport]:
     """The posterior with its root, and the report."""
     n, auto = len(K), options.rank == "auto"
     memory = free_memory(K.Z.device) if options.memory is None else options.memory
     memory = int(K.workers.first(torch.tensor(memory, device=K.Z.device)))
     most = min(n, affordable_rank(n, memory)) if options.rank == "auto" else min(n, options.rank)
-    rank = min(FIRST_RANK, most) if auto else most
+    rank, rows = min(FIRST_RANK, most) if auto else most, held.flatten()
+    inverse = found.X[rows, 1:]  # (K + Sigma)^-1_hh
+    exact = torch.linalg.inv(0.5 * (inverse + inverse.mT)) - torch.diag_embed(sigma2[rows])
+    exact, noise = in_batches(exact, held), posterior.noise(K.Z[rows]).reshape(held.shape)
     while True:
-        root = down_root(K, sigma2, rank, options.seed, options.sketch_dtype)
-        rooted = replace(posterior, down=DenseRoot(root))
-        error = excess(rooted, rooted.spanning(found.X[:, 1:], found.KX[:, 1:]), probes)
+        projection = Projection.drawn(K, sigma2, rank, rows, options.seed, options.sketch_dtype)
+        covar = in_batches(projection.at_held(sigma2), held)
+        error = float(K.workers.first(exact.new_tensor(excess_of(covar, exact, noise))))
         met = error <= options.error
         if not auto or met or rank == most:
             break
         rank = min(2 * rank, most)
+    rooted = replace(posterior, down=DenseRoot(K.workers.first(projection.root(sigma2, rank))))
     stopped_by = "rank" if not auto else "tolerance" if met else "rows" if rank == n else "memory"
-    return rooted, LoveReport(rank, error, met, stopped_by, found.iterations, found.residual, found.converged)
+    sure = met and found.converged
+    return rooted, LoveReport(rank, error, sure, stopped_by, found.iterations, found.residual, found.converged)

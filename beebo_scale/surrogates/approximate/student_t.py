@@ -46,6 +46,14 @@ def expected_log_density(y: Tensor, mean: Tensor, variance: Tensor, s2: Tensor) 
     return const - 0.5 * torch.log(s2) - 0.5 * (DEGREES + 1) * total
 
 
+def site_precision(y: Tensor, mean: Tensor, variance: Tensor, s2: Tensor) -> Tensor:
+    """p_i = max(0, -2 dE_i/dv_i) for f ~ N(mean, variance), n each -> n."""
+    with torch.enable_grad():
+        v = variance.detach().requires_grad_()
+        (slope,) = torch.autograd.grad(expected_log_density(y, mean, v, s2).sum(), v)
+    return (-2 * slope).clamp_min(0.0)
+
+
 class StudentSVGP(SVGP):
     """`SVGP` for measurements with outliers; sigma^2 of its process is s^2, the squared scale of all but these.
 

@@ -14,6 +14,7 @@ from .observations import Observations, merge_replicates
 from .target import TargetScale
 from .tasks_and_batches import NONE, Design, Task
 
+FEW = 3  # different values of a target, at most, that say nothing of its distribution
 MAD = 1.4826  # median absolute deviation to standard deviation of a normal variable
 EXTREME = 3.0
 
@@ -64,8 +65,15 @@ def _several(
     return encoder, TargetScale(0.0, 1.0), design, _rows(design.rows(X[row], task, batch), z[row, task], None, robust)
 
 
+def few(y: Tensor) -> bool:
+    """Whether a target (n) has so few different values that medians tell nothing and none can lie far out."""
+    return len(y.unique()) <= FEW
+
+
 def target_scale(y: Tensor, transform: str, noise_known: bool = False, robust: bool = False) -> TargetScale:
     """The scale of a target; where robust, by the median and the median absolute deviation of g(y).
+
+    A target with few different values is never scaled by medians: of 0, 0, 0.01, 0.01 and 1 the last would lie at 67.
 
     Args:
         y: n targets, own units.
@@ -79,6 +87,8 @@ def target_scale(y: Tensor, transform: str, noise_known: bool = False, robust: b
     if not robust:
         return TargetScale.of(y, transform, noise_known=noise_known)
     scale = TargetScale.of(y, "none" if transform == "auto" else transform)
+    if few(y):
+        return scale
     z = scale.standardise(y)
     center = z.median()
     spread = MAD * float((z - center).abs().median())  # zero where more than half of the values are equal

@@ -11,13 +11,17 @@ z = (g(y) - shift) / scale, with g one of
   odd in other ways. Only the order of the measured values and the shape between them is left.
 
 `choose_transform` picks by held-out rows; "auto" is a rule that looks at the distribution of y alone.
+
+What is predicted is a measurement, y = g^-1(f + noise), with its mean and standard deviation, and beside it the value
+without noise, g^-1(f). Their means differ after a transform: noise of variance s^2 adds s^2 where g is the square root
+and multiplies by exp(s^2 / 2) where it is the logarithm.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import asdict, dataclass, fields
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
@@ -25,10 +29,40 @@ from torch import Tensor
 from ...errors import InputError
 from .quantiles import NODES, WEIGHTS, normal_scores, piecewise
 
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
 HELD_OUT = "held-out"  # chosen by `choose_transform`, which needs the inputs too
 TRANSFORMS = ("auto", HELD_OUT, "none", "sqrt", "log", "rank")
 WORDS = {"none": "target", "sqrt": "square root of target", "log": "logarithm of target", "rank": "normal score"}
 SKEWNESS = 1.0  # above it, "auto" takes the square root of a target that is never negative
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """What is predicted at p points, in the target's own units; p numbers each.
+
+    Attributes:
+        mean: expected measurement, E g^-1(f + noise), the expectation over what is believed of f and over the noise.
+        std: standard deviation of a measurement.
+        noiseless_mean: expected value without noise, E g^-1(f).
+        noiseless_std: standard deviation of what is believed of it.
+    """
+
+    mean: Tensor
+    std: Tensor
+    noiseless_mean: Tensor
+    noiseless_std: Tensor
+
+    @classmethod
+    def names(cls) -> tuple[str, ...]:
+        """Columns of a file of predictions, in order."""
+        return tuple(each.name for each in fields(cls))
+
+    def columns(self) -> dict[str, NDArray[np.float64]]:
+        """Name -> p numbers, to write."""
+        return {name: getattr(self, name).cpu().numpy() for name in self.names()}
 
 
 @dataclass(frozen=True)
@@ -104,6 +138,24 @@ class TargetScale:
         if self.transform == "rank":
             return self._rank_moments(mu, v.sqrt())
         return mu, v.sqrt()
+
+    def predicted(self, mean: Tensor, variance: Tensor, noise: Tensor) -> Prediction:
+        """What is Gaussian in standardised units, with (mean + noise) and without noise, in own units.
+
+        Args:
+            mean: p means of f.
+            variance: p variances of f.
+            noise: variances of all that a measurement adds to f, p or one.
+
+        A root g is measured with mean c = max(f, 0) and variance s^2, so E[y | f] = c^2 + s^2 whatever the noise looks
+        like; the roots of many zeros are no Gaussian, and to cut one at zero loses up to a third of E y. The variance
+        of y, 4 c^2 s^2 + 2 s^4 where f is known, is that of Gaussian noise.
+        """
+        first, std = self.moments(mean, variance)
+        if self.transform != "sqrt":
+            return Prediction(*self.moments(mean, variance + noise), first, std)
+        s2 = self.scale**2 * noise
+        return Prediction(first + s2, (std.square() + 4 * s2 * first + 2 * s2.square()).sqrt(), first, std)
 
     def _rank_moments(self, mu: Tensor, sd: Tensor) -> tuple[Tensor, Tensor]:
         """Moments of h(f), h the piecewise linear way back, about h(mu): no difference of large numbers."""

@@ -14,7 +14,7 @@ from torch import Tensor
 from torch.nn import Module
 
 from ...errors import InputError
-from ...kernel_posterior import KernelPosterior
+from ...kernel_posterior import DROWNED, FLOAT32_NOISE, KernelPosterior, drowned
 from ...kernels.stationary import gram
 from ...linalg.kernel_matrix import KernelMatrix
 from ...linalg.roots import BlockRoot, CholeskyRoot, Root
@@ -49,7 +49,8 @@ def condition_exactly(
             as ever (its weights are refined with products in the format of Z), the covariance good to about 1e-6 k.
 
     Raises:
-        InputError: K + Sigma is not positive definite.
+        InputError: K + Sigma is not positive definite, or L in float32 would decide the information gain (see
+            `kernel_posterior.drowned`).
     """
     with torch.no_grad():
         root = factor(kernel, Z, sigma2, dtype or Z.dtype)
@@ -57,7 +58,13 @@ def condition_exactly(
         alpha = _solve(root, residual)
         if dtype not in (None, Z.dtype):
             alpha = _refined(alpha, root, KernelMatrix(kernel, Z), sigma2.unsqueeze(-1), residual)
-    return KernelPosterior(kernel, mean, centers=Z, weights=alpha.squeeze(-1), down=root, noise=noise, warp=warp)
+    made = KernelPosterior(kernel, mean, centers=Z, weights=alpha.squeeze(-1), down=root, noise=noise, warp=warp)
+    if (dtype or Z.dtype) == torch.float32 and drowned(made):
+        raise InputError(
+            f"the noise variance of some points is below {FLOAT32_NOISE:g} of the prior variance: {DROWNED}; take the "
+            "factor (or the model) in float64, or another kind of surrogate"
+        )
+    return made
 
 
 def factor(kernel: Kernel, Z: Tensor, sigma2: Tensor, dtype: torch.dtype) -> Root:

@@ -32,7 +32,7 @@ MIXED = {"acid": (0, 60), "base": (0, 40), "cycles": (1.5, 9.9)}
 
 
 def test_bounds_in_encoded_units():
-    expected = torch.tensor([[-0.5, -1.0], [2.0, 1.0]], dtype=torch.float64)
+    expected = torch.tensor([[-0.5, -1 / 7], [2.0, 1 / 7]], dtype=torch.float64)
     for own in ([(10, 60), (6, 8)], {"pH": (6, 8), "temp": (10, 60)}, np.array([[10, 60], [6, 8]])):
         space = units_of(box(), Box(own)).space
         assert torch.equal(space.bounds, expected)

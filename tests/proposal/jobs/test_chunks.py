@@ -64,3 +64,12 @@ def test_stages_are_kept_apart():
     memory = Memory()
     ChunkRunner(ledger=memory).deal("one", 2, squares)
     assert ChunkRunner(ledger=memory).deal("two", 2, lambda chunks: ((c, "two") for c in chunks)) == ["two", "two"]
+
+
+def test_work_done_anew_has_names_of_its_own():
+    ledger = Memory()
+    ChunkRunner(ledger=ledger).deal("squares", 2, squares)
+    again = ChunkRunner(ledger=ledger, prefix="again ").deal("squares", 2, lambda chunks: ((c, -c) for c in chunks))
+    assert again == [0, -1]
+    assert ledger.kept["squares", 1] == 1
+    assert ledger.kept["again squares", 1] == -1

@@ -6,10 +6,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from beebo_scale.proposal.library import exclusion as module
-from beebo_scale.proposal.library.exclusion import RowSet, Rules, repeats, row_hashes
+from beebo_scale.proposal.library.exclusion import Judge, RowSet, Rules, repeats, row_hashes
 from beebo_scale.proposal.library.named_rows import encoded_rows, read_named
 from beebo_scale.screening import Encoder, read_table
 from beebo_scale.screening.library import open_library
+from beebo_scale.screening.same import as_bytes
 from tests.helpers import LAWS, uniform
 from tests.proposal.library.test_certified import ENCODER, KINDS, frame_of, library_of
 from tests.screening.test_table import refuse, save
@@ -36,21 +37,21 @@ def test_rows_are_found_whatever_their_hashes(X, known, bits):
     with pytest.MonkeyPatch.context() as patch:
         if bits < 64:
             patch.setattr(module, "row_hashes", coarse)
-        found, again = RowSet(matrix(known)).holds(matrix(X)), repeats(matrix(X))
+        found, again = RowSet(as_bytes(matrix(known))).holds(as_bytes(matrix(X))), repeats(as_bytes(matrix(X)))
     assert found.tolist() == [row in known for row in X]
     assert again.tolist() == [row in X[:i] for i, row in enumerate(X)]
 
 
 def test_hashes_differ_between_close_rows():
     X = np.stack([np.arange(1000.0), np.zeros(1000)], axis=-1)
-    assert len(np.unique(row_hashes(np.concatenate([X, X[:, ::-1], X + 2**-40, -X - 1])))) == 3999
+    assert len(np.unique(row_hashes(as_bytes(np.concatenate([X, X[:, ::-1], X + 2**-40, -X - 1]))))) == 3999
 
 
 def test_rules_count_each_reason():
     X = uniform(10, 3)
     table = next(library_of(X, 100).chunks())[1]
     rules = Rules(measured=X[:2], excluded=X[1:3], excluded_ids=frozenset({"r4", "r99"}))
-    eligible, counts = rules.judge(table, X)
+    eligible, counts = Judge(rules, ENCODER).judge(table, as_bytes(X.numpy()), np.empty((10, 0)))
     assert eligible.tolist() == [False, False, False, True, False, *[True] * 5]
     assert counts == {"measured_already": 2, "excluded": 3, "repeated": 0}
 
@@ -90,7 +91,8 @@ def test_lists_that_cannot_be_used(tmp_path):
     path = save(tmp_path, "id\nc3\nc99\nc5\nd1\n", "running.csv")
     listed = read_named(path, ENCODER, "id")
     refuse(
-        lambda: encoded_rows(listed, ENCODER, library), f"{path}: table has no id 'c99' (in rows 2, 4); correct the ids"
+        lambda: encoded_rows(listed, ENCODER, library),
+        f"{path}: 2 of 4 pending ids are in no row of table: c99, d1 (in rows 2, 4); correct the ids",
     )
     refuse(lambda: encoded_rows(listed, ENCODER, None), f"{path} has ids only, and no library with an id column")
     refuse(lambda: read_named(path, ENCODER), "has no column 'x0'; give all feature columns ('x0', 'x1', 'x2')")

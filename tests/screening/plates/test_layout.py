@@ -7,8 +7,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from beebo_scale import InputError
-from beebo_scale.screening.plates.layout import Layout, draw_plate, plate_map, plate_paths, write_plates
-from beebo_scale.screening.plates.wells import SHAPES, parse_well, well_name
+from beebo_scale.screening.plates.layout import (
+    SHAPES,
+    Layout,
+    draw_plate,
+    parse_well,
+    plate_map,
+    plate_paths,
+    well_name,
+    write_plates,
+)
 
 EDGES = {"A01-D01": "negative", "E01-H01": "positive", "H12": "blank"}
 

@@ -5,8 +5,8 @@ import pandas as pd
 import pytest
 
 from beebo_scale import InputError
+from beebo_scale.screening.plates.layout import well_name
 from beebo_scale.screening.plates.normalise import b_score, median_polish, outliers, percent_of_control, robust_z
-from beebo_scale.screening.plates.wells import well_name
 
 
 def screen(seed=0):

@@ -1,7 +1,7 @@
 import numpy as np
 
 from beebo_scale.simulation.problems import functions
-from beebo_scale.simulation.problems.branin import NOISY, QUIET, branin, branin_noise, noise_variance
+from beebo_scale.simulation.problems.synthetic import NOISY, QUIET, branin, branin_noise, noise_variance
 from tests.simulation.helpers import cube
 
 

@@ -4,10 +4,9 @@ from multiprocessing.reduction import ForkingPickler
 import numpy as np
 import pytest
 
-from beebo_scale.simulation.problems.branin import branin_noise
 from beebo_scale.simulation.problems.problem import embedded
 from beebo_scale.simulation.problems.rover import rover
-from beebo_scale.simulation.problems.synthetic import ackley, hartmann
+from beebo_scale.simulation.problems.synthetic import ackley, branin_noise, hartmann
 from tests.simulation.helpers import cube
 
 

@@ -3,14 +3,16 @@ import pytest
 import torch
 
 import beebo_scale as bs
-from beebo_scale import information_gain
 from beebo_scale.kernels.stationary import gram
+from beebo_scale.screening import EncodedTable
 from beebo_scale.surrogates.approximate.gain_error import nearest_rows, sparse_gain_error
+from beebo_scale.surrogates.approximate.held_out import excess, held_out_rows, in_batches, others
 from beebo_scale.surrogates.approximate.inducing import select_inducing_points
-from beebo_scale.surrogates.approximate.rank import Probes
 from beebo_scale.surrogates.approximate.sgpr import sgpr_posterior
 from beebo_scale.surrogates.data.observations import merge_replicates
+from beebo_scale.surrogates.data.observe import observe
 from beebo_scale.surrogates.gaussian_process.gaussian_process import exact_posterior
+from beebo_scale.surrogates.trainees import starting_point
 from tests.helpers import normal, uniform
 from tests.surrogates.gaussian_process.test_gaussian_process import process
 from tests.surrogates.test_fit import smooth
@@ -23,29 +25,27 @@ def sparse(m, n=300):
 
 
 @pytest.mark.parametrize("m", [3, 12, 300])
-def test_the_error_is_the_one_of_textbook_formulas(m):
+def test_the_error_is_that_of_fits_without_the_rows(m):
+    """For each batch held out: both posteriors fitted to the other rows."""
     gp, data, posterior = sparse(m)
-    error, words = sparse_gain_error(posterior, gp, data, [0, 1], seed=3)
-    probes = Probes(seed=3).draw(data.X, [0, 1])
-    with torch.no_grad():
-        sigma2 = float(gp.sigma2)
-        A = torch.linalg.inv(gram(gp.kernel, data.X, data.X) + torch.diag(gp.noise_of(data)))
-        ratios = []
-        for X in probes:
-            k = gram(gp.kernel, X, data.X)
-            C = gram(gp.kernel, X, X) - k @ A @ k.mT
-            ratios.append(information_gain(posterior.covar(X), sigma2) / information_gain(C, sigma2))
-    assert error == pytest.approx(float(torch.stack(ratios).mean()) - 1, rel=1e-6, abs=1e-6)
+    error, words = sparse_gain_error(posterior, gp, data)
+    ratios = []
+    for held in held_out_rows(300):
+        rest, X = data.take(others(held, 300)), data.X[held]
+        without = sgpr_posterior(gp, posterior.centers, rest)
+        ratios.append(1 + excess(without, exact_posterior(gp, rest), X.unsqueeze(0)))
+    assert len(ratios) > 1
+    assert error == pytest.approx(sum(ratios) / len(ratios) - 1, rel=1e-5, abs=1e-6)
     assert words == "the exact one of all 300 distinct inputs"
     assert abs(error) < 1e-4 if m == 300 else error > 0.01
 
 
 def test_the_nearest_rows_give_a_lower_bound():
     gp, data, posterior = sparse(6)
-    truth, _ = sparse_gain_error(posterior, gp, data, [0, 1])
+    truth, _ = sparse_gain_error(posterior, gp, data)
     bounds = []
-    for rows in (128, 256, 299):
-        error, words = sparse_gain_error(posterior, gp, data, [0, 1], rows=rows)
+    for rows in (60, 120, 250):
+        error, words = sparse_gain_error(posterior, gp, data, rows=rows)
         assert words.startswith("a lower bound, from the")
         bounds.append(error)
     assert all(bound <= truth + 1e-9 for bound in bounds)
@@ -54,10 +54,44 @@ def test_the_nearest_rows_give_a_lower_bound():
 
 def test_nearest_rows_against_a_full_sort():
     gp, data, _ = sparse(3)
-    P = uniform(4, 2, seed=8)
-    rows = nearest_rows(exact_posterior(gp, data).kernel, data, P, 40)
-    k = gram(gp.kernel, P, data.X).detach()
-    assert rows.tolist() == sorted({int(i) for line in k.argsort(dim=-1, descending=True)[:, :10] for i in line})
+    P, among = uniform(4, 2, seed=8), torch.arange(50, 300)
+    rows = nearest_rows(exact_posterior(gp, data).kernel, data, P, 40, among)
+    k = gram(gp.kernel, P, data.X[50:]).detach()
+    assert rows.tolist() == sorted({50 + int(i) for line in k.argsort(dim=-1, descending=True)[:, :10] for i in line})
+
+
+@pytest.mark.parametrize("n", [1, 2, 9, 100, 600, 5000, 100_000])
+def test_rows_held_out(n):
+    rows = held_out_rows(n)
+    b, q = rows.shape
+    assert len(rows.unique()) == b * q < n
+    assert q == min(64, max(n // 8, min(n - 1, 1)))
+    assert b * q <= max(n // 4, q)
+    assert torch.equal(held_out_rows(n, 2), rows[:2])
+    assert sorted([*others(rows, n).tolist(), *rows.flatten().tolist()]) == list(range(n))
+
+
+def test_blocks_of_batches():
+    C = torch.arange(36.0).reshape(6, 6)
+    blocks = in_batches(C, torch.zeros(3, 2))
+    assert [block.tolist() for block in blocks] == [C[i : i + 2, i : i + 2].tolist() for i in (0, 2, 4)]
+
+
+def test_a_single_row_has_no_error():
+    gp, data, posterior = sparse(1, n=1)
+    assert sparse_gain_error(posterior, gp, data)[0] == 0.0
+
+
+@pytest.mark.parametrize("n", [100, 800])
+def test_inducing_points_keep_away_from_the_rows_held_out(n):
+    """Unless they are so many that all rows are needed."""
+    measured = EncodedTable.of(bs.read_table(smooth(n), target="y"))
+    encoder, _, design, data = observe(measured, "none")
+    fitting = bs.Fitting("sgpr", iterations=1, fit_rows=50, approximation=bs.Approximation(inducing_points=90))
+    Z = starting_point(encoder, design, data, fitting).Z
+    held = data.X[held_out_rows(n).flatten()]
+    shared = (Z[:, None] == held).all(-1).any()
+    assert bool(shared) == (n == 100)
 
 
 @pytest.mark.slow

@@ -7,10 +7,17 @@ import torch
 from beebo_scale import information_gain
 from beebo_scale.errors import InputError
 from beebo_scale.kernels.screen import screen_kernel
-from beebo_scale.kernels.stationary import StationaryKernel
+from beebo_scale.kernels.stationary import StationaryKernel, gram
 from beebo_scale.linalg.kernel_matrix import KernelMatrix
-from beebo_scale.surrogates.approximate.love import LoveOptions, condition_love, down_root, love_posterior
-from beebo_scale.surrogates.approximate.rank import Probes, affordable_rank, information_gain_error
+from beebo_scale.surrogates.approximate.held_out import excess, held_out_rows, others
+from beebo_scale.surrogates.approximate.love import (
+    LoveOptions,
+    condition_love,
+    love_posterior,
+    raised_root,
+)
+from beebo_scale.surrogates.approximate.projection import Projection, down_root
+from beebo_scale.surrogates.approximate.rank import affordable_rank
 from beebo_scale.surrogates.data.observations import Observations, merge_replicates
 from beebo_scale.surrogates.gaussian_process.exact import condition_exactly
 from beebo_scale.surrogates.gaussian_process.gaussian_process import GaussianProcess, exact_posterior
@@ -43,13 +50,13 @@ def problem(n=400, inputs="uniform", noise="1e-2", lengthscale="long"):
 
 def love(rank=50, seed=0, error=0.05, memory=None, sketch=None, max_iterations=1000, **which):
     options = LoveOptions(rank, error, memory, seed, max_iterations=max_iterations, sketch_dtype=sketch)
-    return condition_love(*problem(**which), options, continuous=range(D))
+    return condition_love(*problem(**which), options)
 
 
 def test_mean_is_exact_and_covariance_close():
     posterior, report = love(rank=150)
     exact, X = condition_exactly(*problem()), uniform(50, D, seed=3)
-    close(posterior.mean(X), exact.mean(X), rtol=1e-6, atol=1e-6)
+    close(posterior.mean(X), exact.mean(X), rtol=1e-5, atol=1e-5)
     close(posterior.covar(X), exact.covar(X), rtol=0.0, atol=1e-4)
     assert posterior.rank == report.rank == 150
     assert report.cg_converged
@@ -68,7 +75,7 @@ def test_covariance_is_never_too_small(inputs, noise, lengthscale):
     C = exact.covar(X)
     K = KernelMatrix(kernel, Z)
     for rank in (10, 60, 250):
-        posterior, _ = condition_love(kernel, mean, Z, y, sigma2, new, LoveOptions(rank, batches=1, q=8))
+        posterior, _ = condition_love(kernel, mean, Z, y, sigma2, new, LoveOptions(rank))
         assert torch.linalg.eigvalsh(posterior.covar(X) - C)[0] > -1e-8
         assert (C - 1e-8).diagonal().le(posterior.variance(X)).all()
         assert posterior.covar(X).diagonal().min() > -1e-10  # not clamped
@@ -110,7 +117,7 @@ def test_love_of_a_screen():
     data = merge_replicates(torch.cat([X, X[:20]]), normal(170))
     kinds = {"a": "continuous", "b": "continuous", "s": "protein"}
     gp = GaussianProcess(screen_kernel(kinds, {"a": slice(0, 1), "b": slice(1, 2), "s": slice(2, 5)}))
-    posterior, _ = love_posterior(gp, data, LoveOptions(rank=150), continuous=[0, 1])
+    posterior, _ = love_posterior(gp, data, LoveOptions(rank=150))
     exact = exact_posterior(gp, data)
     P = data.X[:10]
     close(posterior.mean(P), exact.mean(P), rtol=1e-6, atol=1e-6)
@@ -158,34 +165,65 @@ def test_the_report_is_plain():
     assert report.stopped_by == "rank"
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("rank", [10, 50, 200])
-@pytest.mark.parametrize("lengthscale", LENGTHSCALES)
-def test_the_estimated_error_is_the_true_one(lengthscale, rank):
-    posterior, report = love(rank=rank, lengthscale=lengthscale)
-    exact = condition_exactly(*problem(lengthscale=lengthscale))
-    probes = Probes().draw(posterior.centers, range(D))
-    noise = posterior.noise(probes)
-    ratio = information_gain(posterior.covar(probes), noise) / information_gain(exact.covar(probes), noise)
-    true = float(ratio.mean()) - 1
-    assert report.information_gain_error == pytest.approx(true, rel=1e-3, abs=1e-6)
-    assert information_gain_error(posterior, probes) == pytest.approx(true, rel=1e-3, abs=1e-6)
-    assert information_gain_error(exact, probes) == 0.0
+@pytest.mark.parametrize("noise", ["1e-2", "by row"])
+@pytest.mark.parametrize("rank", [10, 60, 400])
+def test_rows_held_out_are_those_of_a_fit_without_them(rank, noise):
+    """Beside the root of the other rows alone, and once they are all spanned beside the exact posterior."""
+    kernel, _, Z, _, sigma2, _ = problem(inputs="clustered", noise=noise, lengthscale="short")
+    held = held_out_rows(len(Z), 1).flatten()
+    projection = Projection.drawn(KernelMatrix(kernel, Z), sigma2, rank, held)
+    rest, K = others(held, len(Z)), gram(kernel, Z, Z)
+    S = projection.S[rest]
+    assert torch.equal(projection.S[held], torch.zeros(len(held), S.shape[-1]).double())
+    k, A = K[held][:, rest], K[rest][:, rest] + torch.diag(sigma2[rest])
+    B = S / sigma2[rest].sqrt()[:, None]
+    dense = K[held][:, held] - k @ B @ torch.linalg.inv(B.mT @ A @ B) @ B.mT @ k.mT
+    close(projection.at_held(sigma2), dense, rtol=0.0, atol=1e-7)
+    if rank == 400:
+        close(dense, K[held][:, held] - k @ torch.linalg.inv(A) @ k.mT, rtol=0.0, atol=1e-7)
 
 
-def test_probes_keep_to_the_values_of_each_column():
-    Z = torch.cat([uniform(100, 2), torch.randint(5, (100, 3), generator=torch.Generator().manual_seed(0))], dim=-1)
-    P = Probes(batches=3, q=50, seed=4).draw(Z, continuous=[0, 1])
-    assert P.shape == (3, 50, 5)
-    assert torch.equal(P, Probes(batches=3, q=50, seed=4).draw(Z, continuous=[0, 1]))
-    for column in range(5):
-        seen = torch.isin(P[..., column], Z[:, column]).double().mean()
-        assert seen == 1 if column > 1 else 0.6 < seen < 0.9
-    assert torch.isin(Probes().draw(Z), Z).all()
-    rows = (P.reshape(-1, 1, 5) == Z).all(-1).any(-1).double().mean()
-    assert rows < 0.1  # combinations that were not measured
-    assert (P.amin((0, 1)) >= Z.amin(0)).all()
-    assert (P.amax((0, 1)) <= Z.amax(0)).all()
+def test_rows_held_out_enter_the_root():
+    """It is as good as a root that held out nothing, and their own variance as well known as that of others."""
+    kernel, _, Z, _, sigma2, _ = problem(n=800)
+    K, held = KernelMatrix(kernel, Z), held_out_rows(800, 1).flatten()
+    known = []
+    for rows in (held, held[:0]):
+        R = Projection.drawn(K, sigma2, 60, rows).root(sigma2, 60)
+        assert R.shape == (800, 60)
+        close(R.mT @ (K @ R + sigma2[:, None] * R), torch.eye(60, dtype=torch.float64), rtol=0.0, atol=1e-7)
+        known.append((gram(kernel, Z, Z) @ R).square().sum(-1))
+    assert 0.999 < float(known[0].mean() / known[1].mean()) < 1.001
+    assert 0.99 < float(known[0][held].mean() / known[0].mean()) < 1.01
+
+
+@pytest.mark.parametrize("inputs", INPUTS)
+@pytest.mark.parametrize("rank", [10, 40])
+def test_the_estimated_error_is_that_of_new_rows(inputs, rank):
+    """On rows of the same distribution that nobody has seen; above 3 % within a factor of 1.5."""
+    n, which = 1200, {"noise": "1e-1", "lengthscale": "short"}
+    kernel, mean, _, _, _, new = problem(**which)
+    order = torch.randperm(2400, generator=torch.Generator().manual_seed(1))
+    Z = INPUTS[inputs](2400)[order]
+    y, sigma2 = torch.sin(4 * Z[:n]).sum(-1), torch.full((n,), 0.1, dtype=torch.float64)
+    posterior, report = condition_love(kernel, mean, Z[:n], y, sigma2, new, LoveOptions(rank))
+    exact = condition_exactly(kernel, mean, Z[:n], y, sigma2, new)
+    true = excess(posterior, exact, Z[n:].reshape(-1, 60, D))
+    assert true < 0.03 or 1 / 1.5 < report.information_gain_error / true < 1.5
+    assert true > 0.03 or report.information_gain_error < 0.045
+
+
+def test_the_rank_can_be_raised():
+    n = 400
+    gp = GaussianProcess(screen_kernel({"a": "continuous", "b": "continuous"}, {"a": slice(0, 1), "b": slice(1, 2)}))
+    data = merge_replicates(uniform(n, 2), normal(n))
+    R = raised_root(gp, data, 30)
+    K, sigma2 = KernelMatrix(gp.kernel.requires_grad_(False), data.X), gp.noise_of(data).detach()
+    assert R.shape == (n, 60)
+    close(R.mT @ (K @ R + sigma2[:, None] * R), torch.eye(60, dtype=torch.float64), rtol=0.0, atol=1e-7)
+    assert raised_root(gp, data, 300).shape == (n, n)
+    assert raised_root(gp, data, n) is None
+    assert raised_root(gp, data, 30, LoveOptions(memory=8 * 8 * n * 30)) is None
 
 
 # --- bad input ------------------------------------------------------------------------------------------------
@@ -223,6 +261,7 @@ def test_solves_that_do_not_converge_are_reported():
     with pytest.warns(UserWarning, match="did not converge"):
         _, report = love(rank=20, lengthscale="short", noise="1e-4", max_iterations=2)
     assert not report.cg_converged
+    assert not report.tolerance_met
     assert report.cg_residual > 1e-6
     assert report.cg_iterations == 2
 
@@ -234,9 +273,3 @@ def test_observations_of_one_row():
     posterior, report = love_posterior(gp, data)
     close(posterior.mean(data.X), exact_posterior(gp, data).mean(data.X), rtol=1e-7, atol=1e-7)
     assert report.rank == 1
-
-
-def test_probes_are_not_the_data_that_the_same_seed_gives():
-    Z = uniform(400, 3, seed=0)
-    P = Probes(box=1.0, seed=0).draw(Z, continuous=range(3))
-    assert torch.cdist(P.reshape(-1, 3), Z).min() > 1e-4

@@ -250,3 +250,42 @@ def test_moments_of_ranks_against_a_fine_sum(m, v):
     mean, std = scale.moments(tensor(m), tensor(v))
     assert float(mean) == pytest.approx(first, abs=0.01 * spread)
     assert float(std) == pytest.approx(spread, rel=0.01)
+
+
+# --- a measurement: belief and noise, transform undone -----------------------------------------------------
+
+
+@pytest.mark.parametrize("transform", ["none", "sqrt", "log", "rank"])
+def test_a_measurement_against_monte_carlo(transform):
+    scale = TargetScale.of(1e3 * (SKEWED + 1e-3), transform)
+    m, v, noise = tensor(-0.5, 0.0, 1.5), tensor(0.1, 0.3, 0.01), tensor(0.2, 0.05, 0.4)
+    prediction = scale.predicted(m, v, noise)
+    f = scale.shift + scale.scale * (m + v.sqrt() * normal(400_000, 3, seed=2))
+    e = scale.scale * noise.sqrt() * normal(400_000, 3, seed=3)
+    if transform == "sqrt":  # a root has the mean max(f, 0) and the variance of the noise
+        y, latent = (f.clamp_min(0) + e).square(), f.clamp_min(0).square()
+    else:
+        back = TargetScale(0.0, 1.0, transform, scale.knots)
+        y, latent = (back.moments(z, torch.zeros_like(z))[0] for z in (f + e, f))
+    for mean, std, drawn in [
+        (prediction.mean, prediction.std, y),
+        (prediction.noiseless_mean, prediction.noiseless_std, latent),
+    ]:
+        assert ((mean - drawn.mean(0)).abs() < 5 * drawn.std(0) / math.sqrt(len(y)) + 0.005 * drawn.std(0)).all()
+        close(std, drawn.std(0), rtol=0.06 if transform == "log" else 0.02, atol=0)
+
+
+def test_the_square_of_a_root_far_above_zero_is_that_of_a_gaussian():
+    prediction = TargetScale(0.0, 1.0, "sqrt").predicted(tensor(8.0), tensor(0.5), tensor(1.0))
+    mean, std = root_moments(8.0, 1.5)
+    assert float(prediction.mean) == pytest.approx(mean, rel=1e-9)
+    assert float(prediction.std) == pytest.approx(std, rel=1e-9)
+
+
+@pytest.mark.parametrize("share", [0.5, 0.05])
+def test_many_zeros_have_their_mean_where_nothing_else_is_known(share):
+    y = torch.where(uniform(4000, seed=1) < share, 4 * normal(4000, seed=2).square(), 0.0)
+    scale = TargetScale.of(y, "sqrt")
+    prediction = scale.predicted(tensor(0.0), tensor(0.0), tensor(1.0))  # the mean of all roots, all the rest is noise
+    assert float(prediction.mean) == pytest.approx(float(y.mean()), rel=1e-3)
+    assert float(prediction.noiseless_mean) < (0.6 if share == 0.5 else 0.1) * float(y.mean())

@@ -10,6 +10,7 @@ from beebo_scale.kernels.screen import TaskKernel
 from beebo_scale.surrogates.approximate.love import LoveOptions, love_posterior
 from beebo_scale.surrogates.approximate.sgpr import sgpr_posterior
 from beebo_scale.surrogates.approximate.svgp import SVGP
+from beebo_scale.surrogates.data.target import Prediction
 from beebo_scale.surrogates.data.tasks_and_batches import batch_variance
 from beebo_scale.surrogates.gaussian_process.gaussian_process import exact_posterior
 from tests.helpers import close, uniform
@@ -153,7 +154,7 @@ def test_posterior_of_the_weighted_sum_in_numpy(of_two):
         close(posterior.covar(P).numpy(), C, rtol=1e-7, atol=1e-7)
         close(posterior.noise(P).numpy(), np.full(7, weights**2 @ sigma2))
         assert posterior.amplitude == pytest.approx(weights @ B @ weights)
-    mean, _ = surrogate.predict_targets(P)["z"]
+    mean = surrogate.predict_targets(P)["z"].mean
     close(mean, frame["z"].mean() + frame["z"].std() * posterior.mean(P).detach())
 
 
@@ -195,8 +196,8 @@ def test_choice_and_file(of, request, tmp_path):
     assert again.summary() == surrogate.summary()
     library = pd.DataFrame(points(60).numpy(), columns=["a", "b"])  # without a plate
     batch = bs.propose(again, 4, library=library).frame
-    more = ["mean of y", "std of y", "mean of z", "std of z"] if of == "of_two" else []
-    assert list(batch) == ["rank", "a", "b", "mean", "std", "gain", *more]
+    more = [f"{what} of {name}" for name in "yz" for what in Prediction.names()] if of == "of_two" else []
+    assert list(batch) == ["rank", "a", "b", "mean", "std", "noiseless_mean", "noiseless_std", "gain", *more]
     box = bs.propose(surrogate, 4, bounds=[(0, 1), (0, 1)], search=bs.BoxSearch(restarts=1, steps=10)).frame
     assert box["gain"].sum() >= batch["gain"].sum() - 1e-3
     target = WEIGHTS if of == "of_two" else "y"

@@ -1,0 +1,66 @@
+"""What is said about results that are refused: which rows, which experiments, what is wrong, and the way out."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from ..errors import InputError
+from ..screening.places import rows_text
+from .results import Result, ResultFile
+
+UNKNOWN, BARE, OTHER_VALUE, OTHER_FEATURES, NOT_PENDING = WHY = (
+    "the experiments {rows} are neither pending nor measured{detail}; correct them, or enter them as measurements that "
+    "nobody proposed with --extra",
+    "the experiments {rows} are new; add the feature columns, so that they can be entered",
+    "the results {rows} differ from what is recorded{detail}; correct one of the two, or enter them as further "
+    "replicates with --replicate",
+    "the features {rows} are not those that the campaign has under these ids{detail}; correct the cell, or leave the "
+    "feature columns out",
+    "the experiments {rows} are not pending{detail}, so they cannot be given up",
+)
+
+
+@dataclass
+class Refusals:
+    """Results that are refused.
+
+    Attributes:
+        rows: one of WHY -> results.
+        details: one of WHY -> what is wrong with the first of them.
+    """
+
+    rows: dict[str, list[Result]] = field(default_factory=dict)
+    details: dict[str, str] = field(default_factory=dict)
+
+    def add(self, why: str, rows: Sequence[Result], detail: str = "") -> None:
+        """Refuse some results."""
+        self.rows.setdefault(why, []).extend(rows)
+        self.details.setdefault(why, detail)
+
+    def check(self, file: ResultFile, ids: Collection[str]) -> None:
+        """Nothing, if nothing was refused.
+
+        Args:
+            file: that the results come from.
+            ids: that the campaign knows.
+
+        Raises:
+            InputError: the first reason, with all rows that it holds for.
+        """
+        if not self.rows:
+            return
+        why, rows = next(iter(self.rows.items()))
+        rows = sorted(rows, key=lambda row: row.number)
+        where = rows_text(np.array([row.number for row in rows]))
+        names = [row.match[0] for row in rows] if file.by_id else []
+        if names:
+            where += f" ({', '.join(names[:3])}{f' and {len(names) - 3} more' if len(names) > 3 else ''})"
+        detail = self.details[why]
+        if why in (UNKNOWN, NOT_PENDING) and names:
+            alike = {id.casefold(): id for id in ids if id not in names}
+            near = [alike[name.casefold()] for name in names[:3] if name.casefold() in alike]
+            detail = f" (did you mean {', '.join(near)}?)" if near else f" ({len(rows)} of {len(file.rows)} rows)"
+        raise InputError(f"{file.source}: {why.format(rows=where, detail=detail)}")
