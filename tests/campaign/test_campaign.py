@@ -314,5 +314,5 @@ def test_files_that_somebody_spoiled(tmp_path):
         with pytest.raises(bs.InputError, match=match):
             campaign.status()
     campaign.folder.measured.unlink()
-    with pytest.raises(bs.InputError, match=r"measured\.csv: no such file"):
+    with pytest.raises(bs.InputError, match=r"measured\.csv is gone since the last command"):
         campaign.status()
