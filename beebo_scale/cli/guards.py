@@ -22,11 +22,11 @@ def check_batch(options: Namespace) -> None:
     Raises:
         InputError: as in `screening.outputs.check_outputs`.
     """
-    check_output(options.out)
     outputs = batch_outputs(options.out, options.plate is not None, bool(options.drop_invalid))
     if options.get("save_model") is not None:
         outputs.append(Output(Path(options.save_model), _is_model, "save-model"))
     check_outputs(outputs, [*((name, path) for name in READ for path in _paths(options.get(name))), *configs(options)])
+    check_output(options.out)
 
 
 def check_training(command: str, options: Namespace) -> None:

@@ -93,7 +93,7 @@ def tried(name, arguments, start, check, again):
         for path, digest in left.items():  # whole: as before, or as it will be
             assert digest in (before.get(path), expected.get(path)), (name, kill_at, path)
         check(folder, left)
-        if kill_at % 6 == 0 or kill_at == events:  # to do them all takes a minute
+        if kill_at % 9 == 0 or kill_at == events:  # to do them all takes a minute
             if again(folder):
                 assert child(folder, arguments, 0)[0] == 0, (name, kill_at)
             else:  # the round stands; the view of what is pending follows with the next command

@@ -205,9 +205,9 @@ def test_the_slurm_script_is_a_script():
 def test_what_an_earlier_version_wrote_is_read_or_refused_with_the_way_out(fitted, capsys):
     old = torch.load("runs/a/last.ckpt", weights_only=True)
     old["hyper_parameters"]["start_iterations"] = 100
-    torch.save(old, "old.ckpt")
-    assert main(["validate", "--config", "c.yaml", "--ckpt_path", "old.ckpt"]) == 0
-    assert main(["fit", "--config", "c.yaml", "--trainer.max_epochs", "4", "--ckpt_path", "old.ckpt"]) == 0
+    torch.save(old, "runs/a/old.ckpt")
+    assert main(["validate", "--config", "c.yaml", "--ckpt_path", "runs/a/old.ckpt"]) == 0
+    assert main(["fit", "--config", "c.yaml", "--trainer.max_epochs", "4", "--ckpt_path", "runs/a/old.ckpt"]) == 0
     Path("old.yaml").write_text(CONFIG.replace("iterations", "start_iterations"))
     capsys.readouterr()
     assert main(["fit", "--config", "old.yaml"]) == 2
