@@ -10,6 +10,9 @@ import pytest
 import beebo_scale as bs
 from beebo_scale import archives
 from beebo_scale.cli.main import main
+from beebo_scale.proposal.prepare import BATCH_COLUMNS
+from beebo_scale.screening.outputs import LAST, PREDICTED
+from beebo_scale.surrogates.data.target import Prediction
 from beebo_scale.surrogates.surrogate import FILE_KEY
 
 SUGGEST = ["suggest", "--measured=screen.csv", "--target=y", "--library=library.csv", "--q=2", "--iterations=3"]
@@ -139,6 +142,24 @@ def test_a_command_may_be_given_again_until_somebody_worked_on_what_it_wrote(fol
     Path("o.csv").write_bytes(b"")  # nothing to lose
     assert main(command) == 0
     assert bs.load_surrogate("o.ckpt").target == "y"
+
+
+def test_the_forms_know_the_columns_of_predictions_and_batches():
+    assert Prediction.names() == PREDICTED
+    assert ("rank", *LAST) == BATCH_COLUMNS
+
+
+@pytest.mark.slow
+def test_a_batch_of_several_targets_and_predictions_may_be_written_again():
+    pd.read_csv("screen.csv").assign(v=lambda frame: frame["x"] + frame["z"]).to_csv("two.csv", index=False)
+    command = [*SUGGEST, "--measured=two.csv", "--target=y:1,v:-1", "--out=o.csv", "--plate=96", "--save-model=o.ckpt"]
+    assert main(command) == main(command) == 0
+    assert "noiseless_std of v" in pd.read_csv("o.csv")
+    command = [*SUGGEST, "--out=p.csv", "--save-model=p.ckpt"]
+    assert main(command) == 0
+    predict = ["predict", "--ckpt_path=p.ckpt", "--data.file=library.csv", "--out=found.csv"]
+    assert main(predict) == main(predict) == 0
+    assert list(pd.read_csv("found.csv")) == ["row", *PREDICTED]
 
 
 @pytest.mark.slow
