@@ -205,36 +205,44 @@ def _log_weights(mean: Tensor, beta: float, f_max: float | None, alpha: float) -
 
 @dataclass(frozen=True)
 class SoftmaxEnergy:
-    r"""maxBEEBO: q E[sum_i omega_i(f) f_i] with softmax weights omega, in the closed form of the paper.
+    r"""maxBEEBO: q E[sum_i omega_i(f) f_i] with softmax weights omega, in closed form (paper, softmax appendix).
 
     With w the weights at the mean, W = diag(w) - w w' and C_s = (C^-1 + beta^2 W)^-1,
 
-        E = det(1 + beta^2 C W)^-1/2 sum_i w_i exp(c_i) (mu_i + beta [C_s (e_i - w)]_i),
-        c_i = beta^2 / 2 (e_i - w)' C_s (e_i - w).
+        E omega_i = det(1 + beta^2 C W)^-1/2 w_i exp(beta^2 / 2 (e_i - w)' C_s (e_i - w)),
+        nu_i = mu_i + beta [C_s (e_i - w)]_i,    E = sum_i p_i nu_i,    p_i = E omega_i / sum_j E omega_j.
+
+    Where `f_max` is given it is one more value among those that share the weights and the sum, as it is in expected
+    improvement: W and C are as above, its nu is f_max. So E(mu + s, f_max + s) = E(mu, f_max) + s whatever the zero.
+    The paper's form (`normalised=False`) has E omega_i in the place of p_i and leaves f_max out of the sum: it counts
+    f_max, and all that its sum of weights lacks or has too much, as a value of zero.
 
     W = V V' has a closed root V, so all goes through the symmetric B = 1 + beta^2 V' C V >= 1:
     det(1 + beta^2 C W) = det B and C_s = C - beta^2 C V B^-1 V' C. (A solve with the non-symmetric 1 + beta^2 C W by a
     method for symmetric matrices is off by up to 1e-2.)
 
     The closed form expands log sum exp to second order, which fails where beta times the standard deviation of f is
-    far above one. Its own normalisation tells: E sum_i omega_i, with the part of f_max, comes out as one only as far
+    far above one. Its own normalisation tells: sum_i E omega_i, with the part of f_max, comes out as one only as far
     as the expansion holds. Where it is off by more than `tolerance` the energy is refused. Measured against Monte
     Carlo (scripts/benchmarks/results/softmax_energy.md), with sd the standard deviation of f: the default serves
-    beta sd up to 1.5 in all cases, 3 in the best and 4 in none. At the default beta E is off by less than 0.04 sd;
-    inside the tolerance by up to 0.7 sd there, and more where the means lie many sd from zero: much of the error is
-    that of the normalisation times the level of the means, for which targets should be centered.
+    beta sd up to 1.5 in all cases, 3 in the best and 4 in none. At the default beta E is off by less than 0.02 sd
+    (the paper's form 0.04), inside the tolerance by up to 0.6 sd.
 
     Attributes:
         beta: inverse temperature; None takes A^-1/2, A the prior variance.
-        f_max: best value known so far, None leaves it out.
+        f_max: best value known so far, None leaves it out. In the units of the posterior (of a `Surrogate` those are
+            the standardised ones, `TargetScale.standardise`) and with the sign that makes large values good: where
+            small ones are good (maximize=False) minus the smallest.
         alpha: least share of the weight that the batch keeps against `f_max`.
         tolerance: largest accepted error of the normalisation.
+        normalised: divide by the normalisation; False is the paper's form, to compare with.
     """
 
     beta: float | None = None
     f_max: float | None = None
     alpha: float = 0.05
     tolerance: float = 0.2
+    normalised: bool = True
 
     def __post_init__(self) -> None:
         if self.beta is not None and not (math.isfinite(self.beta) and self.beta > 0):
@@ -253,41 +261,43 @@ class SoftmaxEnergy:
             ValueError: beta is too large for this covariance: the closed form does not hold.
         """
         beta = self._beta(amplitude)
-        weights, nu, rest = self._moments(mean, covar, beta)
-        error = (weights.sum(-1) + rest - 1).detach().abs().max()
+        log_weights, nu = self._moments(mean, covar, beta)
+        error = (log_weights.exp().sum(-1) - 1).detach().abs().max()
         if not bool(error <= self.tolerance):  # NaN and inf land here too
             raise ValueError(
                 f"the softmax energy does not hold at beta = {beta:g}: its weights sum to one only within "
                 f"{float(error):.2g} (tolerance {self.tolerance:g}) with posterior variances up to "
                 f"{float(covar.detach().diagonal(dim1=-2, dim2=-1).max()):.3g}; lower beta, or leave it at A^-1/2"
             )
-        return mean.shape[-1] * (weights * nu).sum(-1)
+        if self.normalised:
+            return mean.shape[-1] * (torch.softmax(log_weights, -1) * nu).sum(-1)
+        return mean.shape[-1] * (log_weights.exp() * nu)[..., :-1].sum(-1)
 
     def normalisation(self, mean: Tensor, covar: Tensor, amplitude: float) -> Tensor:
         """What the closed form makes of E sum_i omega_i = 1, ...: how far it can be trusted."""
-        weights, _, rest = self._moments(mean, covar, self._beta(amplitude))
-        return weights.sum(-1) + rest
+        log_weights, _ = self._moments(mean, covar, self._beta(amplitude))
+        return log_weights.exp().sum(-1)
 
     def effective_points(self, mean: Tensor, amplitude: float) -> Tensor:
-        """Number of points that carry the softmax, exp(-sum_i w_i ln w_i): ... q -> ... ."""
-        log_w = log_softmax_weights(mean, self._beta(amplitude), self.f_max, self.alpha)
-        return torch.exp(-(log_w.exp() * log_w).sum(-1))
+        """Number of points that carry the softmax, exp(-sum_i w_i ln w_i), from 1 to q, or q + 1 with f_max: ... ."""
+        log_w = torch.cat(_log_weights(mean, self._beta(amplitude), self.f_max, self.alpha), dim=-1)  # ... q + 1
+        return torch.exp(torch.special.entr(log_w.exp()).sum(-1))
 
     def _beta(self, amplitude: float) -> float:
         return amplitude**-0.5 if self.beta is None else self.beta
 
-    def _moments(self, mean: Tensor, covar: Tensor, beta: float) -> tuple[Tensor, Tensor, Tensor]:
-        """E omega_i (... q), the mean of f_i under the i-th tilted density (... q), and E omega of f_max (...)."""
+    def _moments(self, mean: Tensor, covar: Tensor, beta: float) -> tuple[Tensor, Tensor]:
+        """Log E omega_i and the mean of f_i under the i-th tilted density, both ... (q + 1), those of f_max last."""
         log_w, log_rest = _log_weights(mean, beta, self.f_max, self.alpha)  # ... q, ... 1
         w = log_w.exp()
         C_s, logdet = _tilted_covar(covar, torch.cat([log_w, log_rest], dim=-1), beta)  # ... q x q, ...
         C_w = (C_s @ w.unsqueeze(-1)).squeeze(-1)  # ... q
         w_C_w = (w * C_w).sum(-1, keepdim=True)  # ... 1
         diagonal = C_s.diagonal(dim1=-2, dim2=-1)
-        scale = -0.5 * logdet.unsqueeze(-1)
-        weights = (log_w + 0.5 * beta**2 * (diagonal - 2 * C_w + w_C_w) + scale).exp()
-        rest = (log_rest + 0.5 * beta**2 * w_C_w + scale).exp().squeeze(-1)
-        return weights, mean + beta * (diagonal - C_w), rest
+        tilt = torch.cat([diagonal - 2 * C_w, torch.zeros_like(w_C_w)], dim=-1) + w_C_w  # ... q + 1
+        log_weights = torch.cat([log_w, log_rest], dim=-1) + 0.5 * (beta**2 * tilt - logdet.unsqueeze(-1))
+        known = torch.full_like(log_rest, 0.0 if self.f_max is None else self.f_max)  # ... 1
+        return log_weights, torch.cat([mean + beta * (diagonal - C_w), known], dim=-1)
 
 
 def _tilted_covar(C: Tensor, log_w: Tensor, beta: float) -> tuple[Tensor, Tensor]:

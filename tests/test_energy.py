@@ -1,6 +1,7 @@
 import contextlib
 import math
 import re
+from functools import partial
 
 import pytest
 import torch
@@ -25,8 +26,11 @@ def correlated(q, seed=0, sd=1.0):
 COVARIANCES = {"independent": lambda q, sd: sd**2 * eye(q), "correlated": lambda q, sd: correlated(q, sd=sd)}
 
 
-def literal(mean, C, beta, f_max=None, alpha=0.05):
-    """The paper's closed form as it stands there: one batch, a direct solve of 1 + beta^2 C W."""
+def literal(mean, C, beta, f_max=None, alpha=0.05, normalised=False):
+    """The paper's closed form as it stands there: one batch, a direct solve of 1 + beta^2 C W.
+
+    `normalised`: over all points and f_max, which then is one of the values, divided by the sum of their weights.
+    """
     e = torch.exp(beta * (mean - mean.max()))  # q
     denominator = e.sum()
     if f_max is not None:
@@ -38,15 +42,26 @@ def literal(mean, C, beta, f_max=None, alpha=0.05):
     D = torch.linalg.solve(M, C - (C @ w).unsqueeze(-1))  # column i: C_softmax (e_i - w)
     nu = mean + beta * D.diagonal()
     c = beta**2 / 2 * (D.diagonal() - w @ D)
-    return len(mean) * torch.linalg.det(M) ** -0.5 * (w * c.exp() * nu).sum()
+    K = torch.linalg.det(M) ** -0.5
+    if not normalised:
+        return len(mean) * K * (w * c.exp() * nu).sum()
+    omega = K * w * c.exp()
+    share = 1 - w.sum()  # of f_max
+    rest = K * share * torch.exp(beta**2 / 2 * torch.einsum("i,ij,j", w, torch.linalg.solve(M, C), w))
+    known = 0.0 if f_max is None else f_max
+    return len(mean) * ((omega * nu).sum() + rest * known) / (omega.sum() + rest)
 
 
-def monte_carlo(mean, C, beta, rest=0.0, draws=200_000, seed=0):
-    """E sum_i omega_i(f) f_i and its standard error; exp(beta f_max) = rest enters the denominator as a constant."""
+PAPER = partial(SoftmaxEnergy, normalised=False)
+
+
+def monte_carlo(mean, C, beta, f_max=None, draws=200_000, seed=0, valued=True):
+    """E sum_i omega_i(f) f_i and its standard error; f_max shares the weights, and the sum where `valued`."""
     eigenvalues, Q = torch.linalg.eigh(C)
     f = mean + normal(draws, len(mean), seed=seed) @ (Q * eigenvalues.clamp_min(0).sqrt()).mT
     e = torch.exp(beta * f)
-    value = (e * f).sum(-1) / (e.sum(-1) + rest)
+    rest = 0.0 if f_max is None else math.exp(beta * f_max)
+    value = ((e * f).sum(-1) + (rest * f_max if rest and valued else 0.0)) / (e.sum(-1) + rest)
     return float(value.mean()), float(value.std()) / math.sqrt(draws)
 
 
@@ -64,19 +79,22 @@ def test_mean_energy_is_the_sum_of_means():
 @pytest.mark.parametrize("f_max", [None, -2.0, 0.5, 3.0])
 def test_softmax_is_the_closed_form_of_the_paper(name, q, beta, f_max):
     mean, C = normal(q, seed=q), COVARIANCES[name](q, 1.0)
+    close(PAPER(beta, f_max)(mean, C, 1.0), literal(mean, C, beta, f_max), rtol=1e-10, atol=1e-12)
     value = SoftmaxEnergy(beta, f_max)(mean, C, 1.0)
-    close(value, literal(mean, C, beta, f_max), rtol=1e-10, atol=1e-12)
+    close(value, literal(mean, C, beta, f_max, normalised=True), rtol=1e-10, atol=1e-12)
 
 
 @pytest.mark.parametrize("beta", [3.0, 5.0, 20.0])
 def test_softmax_is_that_closed_form_however_large_beta_is(beta):
     mean, C = normal(9), correlated(9)
-    close(SoftmaxEnergy(beta, tolerance=math.inf)(mean, C, 1.0), literal(mean, C, beta), rtol=1e-8, atol=0)
+    close(PAPER(beta, tolerance=math.inf)(mean, C, 1.0), literal(mean, C, beta), rtol=1e-8, atol=0)
+    value = SoftmaxEnergy(beta, tolerance=math.inf)(mean, C, 1.0)
+    close(value, literal(mean, C, beta, normalised=True), rtol=1e-8, atol=0)
 
 
 def test_beta_is_by_default_one_over_the_root_of_the_amplitude():
     mean, C = normal(5), 4.0 * correlated(5)
-    close(SoftmaxEnergy()(mean, C, 4.0), literal(mean, C, 0.5))
+    close(SoftmaxEnergy()(mean, C, 4.0), literal(mean, C, 0.5, normalised=True))
 
 
 @pytest.mark.slow
@@ -92,11 +110,49 @@ def test_softmax_is_near_monte_carlo(name, q, sd, allowed):
     assert energy == pytest.approx(expected, abs=5 * stderr + allowed * sd)
 
 
+@pytest.mark.parametrize("energy", [SoftmaxEnergy, PAPER])
 @pytest.mark.parametrize("f_max", [-1.0, 1.0, 2.0])
-def test_softmax_with_f_max_is_near_monte_carlo(f_max):
+def test_softmax_with_f_max_is_near_monte_carlo(energy, f_max):
     mean, C = 0.5 * uniform(10), correlated(10, sd=0.5)
-    expected, stderr = monte_carlo(mean, C, 1.0, rest=math.exp(f_max))
-    assert float(SoftmaxEnergy(1.0, f_max)(mean, C, 1.0)) / 10 == pytest.approx(expected, abs=5 * stderr + 2e-3)
+    expected, stderr = monte_carlo(mean, C, 1.0, f_max, valued=energy is SoftmaxEnergy)
+    assert float(energy(1.0, f_max)(mean, C, 1.0)) / 10 == pytest.approx(expected, abs=5 * stderr + 2e-3)
+
+
+@pytest.mark.parametrize(("sd", "bar"), [(1.0, 0.02), (1.5, 0.06), (2.0, 0.13)])
+def test_the_normalised_form_is_nearer_to_monte_carlo(sd, bar):
+    """Means some way from zero, beta = 1: the error in units of sd, the worst of three batches."""
+    worst = {"paper": 0.0, "ours": 0.0}
+    for seed in range(3):
+        mean, C = 2.0 + sd * uniform(8, seed=seed), correlated(8, seed=seed, sd=sd)
+        expected, stderr = monte_carlo(mean, C, 1.0, draws=100_000, seed=seed)
+        assert stderr < 0.01 * sd
+        for name, energy in (("paper", PAPER), ("ours", SoftmaxEnergy)):
+            error = abs(float(energy(1.0, tolerance=math.inf)(mean, C, 1.0)) / 8 - expected) / sd
+            worst[name] = max(worst[name], error)
+    assert worst["ours"] < bar < worst["paper"]
+
+
+@LAWS
+@given(
+    st.floats(-1e3, 1e3),
+    st.sampled_from([0.1, 1.0, 4.0]),
+    st.sampled_from([None, -2.0, 0.5, 20.0]),
+    st.integers(0, 3),
+)
+def test_the_zero_of_f_does_not_count(shift, beta, f_max, seed):
+    """E(mu + s) = E + s exactly, also where the expansion is poor and however the weight of f_max is capped."""
+    mean, C = normal(3, 6, seed=seed), correlated(6, seed)
+    moved = None if f_max is None else f_max + shift
+    plain = SoftmaxEnergy(beta, f_max, tolerance=math.inf)(mean, C, 1.0)
+    value = SoftmaxEnergy(beta, moved, tolerance=math.inf)(mean + shift, C, 1.0)
+    close(value, plain + 6 * shift, rtol=1e-10, atol=1e-9)
+
+
+@pytest.mark.parametrize("f_max", [0.0, 3.0])
+def test_a_batch_without_hope_is_worth_what_is_known(f_max):
+    mean, C = torch.full((4,), -2.0, dtype=torch.float64), 1e-6 * eye(4)
+    value = SoftmaxEnergy(5.0, f_max, alpha=1e-9)(mean, C, 1.0) / 4
+    assert float(value) == pytest.approx(f_max, abs=1e-3)
 
 
 @pytest.mark.parametrize("name", COVARIANCES)
@@ -131,7 +187,7 @@ def test_a_shift_and_a_scale_of_f_where_the_normalisation_holds():
     plain = SoftmaxEnergy(1.0)(mean, C, 1.0)
     close(SoftmaxEnergy(1e-3)(1e3 * mean, 1e6 * C, 1.0), 1e3 * plain)  # exactly: other units
     close(SoftmaxEnergy()(1e3 * mean, 1e6 * C, 1e6), 1e3 * plain)
-    close(SoftmaxEnergy(1.0)(mean + 2.0, C, 1.0), plain + 12.0, rtol=1e-4, atol=0)  # up to the closed form's error
+    close(PAPER(1.0)(mean + 2.0, C, 1.0), PAPER(1.0)(mean, C, 1.0) + 12.0, rtol=1e-4, atol=0)  # up to its error
 
 
 def test_a_permutation_of_the_batch_changes_nothing():
@@ -150,7 +206,7 @@ def test_batches_are_what_their_parts_are(batch):
     assert energy.normalisation(mean, C, 1.0).shape == batch
     assert energy.effective_points(mean, 1.0).shape == batch
     flat = zip(mean.reshape(-1, 5), C.reshape(-1, 5, 5), strict=True)
-    close(values.reshape(-1), torch.stack([literal(m, c, 1.0, 0.2) for m, c in flat]))
+    close(values.reshape(-1), torch.stack([literal(m, c, 1.0, 0.2, normalised=True) for m, c in flat]))
 
 
 @pytest.mark.parametrize("beta", [1.0, 10.0])
@@ -195,6 +251,17 @@ def test_a_share_of_one_leaves_f_max_out():
     close(SoftmaxEnergy(1.0, f_max=5.0, alpha=1.0)(mean, C, 1.0), SoftmaxEnergy(1.0)(mean, C, 1.0))
 
 
+def test_effective_points_count_the_best_measured_value():
+    """Two points that equal it: three of equal weight (paper, appendix on effective points)."""
+    pair = torch.zeros(2, dtype=torch.float64)
+    assert float(SoftmaxEnergy(1.0, f_max=0.0).effective_points(pair, 1.0)) == pytest.approx(3.0, rel=1e-12)
+    assert float(SoftmaxEnergy(1.0, f_max=-500.0).effective_points(pair, 1.0)) == pytest.approx(2.0, rel=1e-12)
+    assert float(SoftmaxEnergy(1.0, f_max=0.0, alpha=1.0).effective_points(pair, 1.0)) == pytest.approx(2.0)
+    w = torch.tensor([0.01] * 5 + [0.95], dtype=torch.float64)  # f_max far above takes 1 - alpha
+    points = SoftmaxEnergy(1.0, f_max=50.0).effective_points(torch.zeros(5).double(), 1.0)
+    close(points, torch.exp(-(w * w.log()).sum()))
+
+
 def test_effective_points():
     equal = torch.zeros(6, dtype=torch.float64)
     assert float(SoftmaxEnergy(3.0).effective_points(equal, 1.0)) == pytest.approx(6.0)
@@ -221,7 +288,7 @@ def test_gradients_against_finite_differences(f_max, q):
 def test_gradient_in_the_covariance_is_that_of_the_literal_form():
     mean, C = normal(6).requires_grad_(), correlated(6).requires_grad_()
     ours = torch.autograd.grad(SoftmaxEnergy(1.0)(mean, C, 1.0), (mean, C))
-    theirs = torch.autograd.grad(literal(mean, C, 1.0), (mean, C))
+    theirs = torch.autograd.grad(literal(mean, C, 1.0, normalised=True), (mean, C))
     close(ours[0], theirs[0])
     close(ours[1] + ours[1].mT, theirs[1] + theirs[1].mT)  # along symmetric directions: C is symmetric
 
@@ -230,11 +297,13 @@ def test_gradient_in_the_covariance_is_that_of_the_literal_form():
 def test_means_a_thousand_apart(f_max):
     mean = torch.tensor([0.0, 1000.0, -1000.0, 999.5], dtype=torch.float64).requires_grad_()
     C = correlated(4, sd=0.7).requires_grad_()
-    value = SoftmaxEnergy(1.0, f_max)(mean, C, 1.0)
-    close(value, literal(mean, C, 1.0, f_max), rtol=1e-10)
-    grads = torch.autograd.grad(value, (mean, C))
-    assert all(bool(torch.isfinite(grad).all()) for grad in grads)
-    close(grads[0], torch.autograd.grad(literal(mean, C, 1.0, f_max), mean)[0], rtol=1e-8, atol=1e-8)
+    for normalised in (True, False):
+        value = SoftmaxEnergy(1.0, f_max, normalised=normalised)(mean, C, 1.0)
+        expected = literal(mean, C, 1.0, f_max, normalised=normalised)
+        close(value, expected, rtol=1e-10)
+        grads = torch.autograd.grad(value, (mean, C))
+        assert all(bool(torch.isfinite(grad).all()) for grad in grads)
+        close(grads[0], torch.autograd.grad(expected, mean)[0], rtol=1e-8, atol=1e-8)
 
 
 @pytest.mark.parametrize("q", [1, 3, 50])
@@ -281,7 +350,7 @@ def test_a_solver_for_symmetric_matrices_would_be_wrong():
     D = torch.cholesky_solve(C - (C @ w).unsqueeze(-1), L)
     c = beta**2 / 2 * (D.diagonal() - w @ D)
     trap = 6 * torch.linalg.det(M) ** -0.5 * (w * c.exp() * (mean + beta * D.diagonal())).sum()
-    value = SoftmaxEnergy(beta)(mean, C, 1.0)
+    value = PAPER(beta)(mean, C, 1.0)
     assert abs(float(trap - value)) > 1e-2
     close(value, literal(mean, C, beta))
 

@@ -65,7 +65,8 @@ def test_mean_beebo_and_its_gradient(golden, posterior):
 
 
 def softmax(case):
-    return SoftmaxEnergy(beta=case["softmax_beta"], f_max=case["f_max"], alpha=case["alpha"])
+    """The paper's form, to which the numbers belong."""
+    return SoftmaxEnergy(beta=case["softmax_beta"], f_max=case["f_max"], alpha=case["alpha"], normalised=False)
 
 
 def test_max_beebo_and_its_gradient(golden, posterior):

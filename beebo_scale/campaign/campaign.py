@@ -216,9 +216,11 @@ class Campaign:
                 if difference:
                     notes.append(f"the fit starts anew: {last.name} {difference}")
                     warm = None
-        surrogate = fit(measured, fitting=settings.fitting, warm_start=warm)
+        surrogate = fit(measured, fitting=settings.fitting, warm_start=warm, minimize=settings.choice.direction)
         if surrogate.report.warning:
             notes.append(surrogate.report.warning)
+        if surrogate.scale.transform != "none":
+            notes.append(f"{surrogate.target} is modelled as the {surrogate.scale.words}")
         return surrogate, [*notes, *surrogate.notes]
 
     def record(self, results: Listing, extra: bool = False, replicate: bool = False) -> EntryCounts:

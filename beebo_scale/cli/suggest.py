@@ -52,7 +52,7 @@ def run(options: Namespace) -> Batch:
     prepared = prepare_measured(choice, measured, columns.id, columns.drop_invalid)
     warm_start = None if options.warm_start is None else load_surrogate(options.warm_start)
     started = time.monotonic()
-    surrogate = fit(measured, fitting=fitting, warm_start=warm_start)
+    surrogate = fit(measured, fitting=fitting, warm_start=warm_start, minimize=choice.direction)
     fit_seconds = round(time.monotonic() - started, 3)
     _remark(surrogate, table)
     batch = choose(prepared, surrogate)
@@ -84,6 +84,8 @@ def _remark(surrogate: Surrogate, table: Table) -> None:
         print(f"beebo-scale: {surrogate.report.warning}", file=sys.stderr)
     for note in (*few_values(table), *surrogate.notes):
         print(f"note: {note}")
+    if surrogate.scale.transform != "none":
+        print(f"note: {surrogate.target} is modelled as the {surrogate.scale.words}")
     far = far_out(surrogate, table)
     if far:
         ways = ", or take --robust or --transform rank" if table.noise_variance is None else ""

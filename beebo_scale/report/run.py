@@ -135,7 +135,7 @@ def _held_out(surrogate: Surrogate, store: Store) -> HeldOut:
         X = store.packing.unpack(store.rows[some])
         with torch.no_grad():
             mean, variance = posterior.mean_and_variance(X)
-            noise = posterior.noise(X) if store.noise is None else store.noise[some]
+            noise = posterior.noise(X) if store.noise is None or not surrogate.noise_known else store.noise[some]
         means.append(surrogate.predicted(mean, variance, noise).mean)
         judge, variance = PREDICTIVE[surrogate.likelihood], variance + surrogate.batch_variance
         errors.append(judge(scale.standardise(store.y[some]), mean, variance, noise)[1])

@@ -186,7 +186,7 @@ class Landscape:
         return points, self._y[points]
 
     def yardstick(self, start: Points) -> Yardstick:
-        """Best-so-far from the worst (0) to the best row (1), and the value of the last of the top rows."""
+        """Best-so-far from the worst (0) to the best row (1), the value of the last of the top rows, all values."""
         ranked = np.sort(self._y)[:: -1 if self.maximize else 1]
         return Yardstick(
             best=float(ranked[0]),
@@ -194,6 +194,7 @@ class Landscape:
             typical=float(self._y.mean()),
             top=self.top,
             threshold=float(ranked[self.top - 1]),
+            ranked=ranked,
         )
 
 

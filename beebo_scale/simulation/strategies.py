@@ -51,7 +51,8 @@ class Learned:
     def fit(self, state: State) -> Surrogate | None:
         """The surrogate of all measured points; None where a strategy has none to learn from."""
         fitting = replace(self.fitting, seed=state.seed)
-        return fit(state.table(), fitting=fitting, warm_start=state.warm if self.warm else None)
+        warm = state.warm if self.warm else None
+        return fit(state.table(), fitting=fitting, warm_start=warm, minimize=not state.world.maximize)
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ Points are an array with one experiment in each row: row numbers of a landscape 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 Points = NDArray[Any]
+CROWDED = 0.75  # half of a normal distribution's range is 0.5, of an exponential one that is minimised 0.9
 UNPACKED_AT_ONCE = 2048  # candidates that are unpacked together
 
 
@@ -35,6 +36,7 @@ class Yardstick:
         typical: mean of points drawn at random.
         top: number of best rows whose recall counts; 0 where points are not counted.
         threshold: the value that all of these reach.
+        ranked: all values, best first; None where there is no end of them.
     """
 
     best: float
@@ -42,6 +44,21 @@ class Yardstick:
     typical: float
     top: int = 0
     threshold: float = float("nan")
+    ranked: NDArray[np.float64] | None = field(default=None, repr=False, compare=False)
+
+    def ranks(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Rank of each value among all, 1 the best; equal ones share the best of their ranks. NaN without an end."""
+        if self.ranked is None:
+            return np.full(len(values), np.nan)
+        sign = 1.0 if self.best < self.floor else -1.0  # the ranked values rise where small ones are good
+        return (1 + np.searchsorted(sign * self.ranked, sign * values)).astype(np.float64)
+
+    @property
+    def crowded(self) -> bool:
+        """Whether one row in two reads more than CROWDED on the scale from `floor` to `best`: all seem to be there."""
+        if self.ranked is None:
+            return False
+        return bool((np.median(self.ranked) - self.floor) / (self.best - self.floor) > CROWDED)
 
 
 @dataclass(frozen=True, eq=False)

@@ -38,7 +38,7 @@ class Box:
     integer: Sequence[str] = setting((), "columns of the box that take whole numbers only", NAMES, metavar="COLUMN")
     constraints: Sequence[str] = setting(
         (),
-        "linear inequalities within one experiment of a box, such as 'acid + 2*base <= 80'",
+        "linear constraints within one experiment of a box, such as 'acid + 2*base <= 80' or 'a + b + c == 100'",
         TEXTS,
         metavar="TEXT",
         also=("--constraint",),
@@ -218,6 +218,11 @@ class Choice:
     def sign(self) -> float:
         """-1 where small targets are good."""
         return -1.0 if self.minimize else 1.0
+
+    @property
+    def direction(self) -> bool | None:
+        """Whether small targets are good, None where a value is to be hit."""
+        return None if self.hit is not None else self.minimize
 
     @property
     def exclusions(self) -> tuple[Any, ...]:

@@ -41,7 +41,9 @@ class Columns:
         None, "column that names the rows of the library; measured rows need none. It may also be a feature", text
     )
     noise_variance: str | None = setting(
-        None, "column with the known variance of each target, in its squared units", text
+        None,
+        "column with the known variance of each target, in its squared units; of replicates give each as a row instead",
+        text,
     )
     batch: str | None = setting(
         None,

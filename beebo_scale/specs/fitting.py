@@ -76,7 +76,9 @@ class Fitting:
     )
     transform: str = setting(
         "auto",
-        "of the target: none, sqrt, log or rank; auto looks at its distribution, held-out tries all on held-out rows",
+        "of the target: none, sqrt, log or rank; held-out tries all on held-out rows, where those count most that are "
+        "good; auto does so where the target is far from normal, and takes sqrt or none by its distribution where that "
+        "cannot be done (several targets, fewer than 12 inputs)",
         one_of(TRANSFORMS),
     )
     priors: str = setting(
@@ -95,8 +97,8 @@ class Fitting:
     iterations: int = setting(100, "of L-BFGS, at most; 0 keeps the hyperparameters of a warm start (svgp trains on)")
     fit_rows: int = setting(
         3000,
-        "distinct inputs, of random measurements, that the hyperparameters are fitted to at most (sgpr and svgp start "
-        "from what these give and go on with all rows); the posterior always uses all",
+        "distinct inputs, of random measurements, that the hyperparameters are fitted to at most (svgp starts from "
+        "what these give and goes on with all rows); the posterior always uses all",
     )
     seed: int = setting(0, "the same seed and input give the same surrogate and batch")
 

@@ -16,7 +16,7 @@ from ..specs.fitting import HELD_OUT, fitting_of
 from .approximate.judged import judged
 from .approximate.rank import free_memory
 from .approximate.svgp import fit_svgp
-from .data.choose_transform import choose_transform
+from .data.choose_transform import automatic_transform, choose_transform
 from .data.observations import Measurements
 from .data.observe import few, observe
 from .data.tasks_and_batches import Design
@@ -24,7 +24,7 @@ from .factors import Recipe
 from .gaussian_process.gaussian_process import FitReport, GaussianProcess
 from .gaussian_process.hyperparameters import limits
 from .surrogate import Surrogate, log_variance_of
-from .trainees import FullTrainee, StartingPoint, process_at, sparse_recipe, starting_point, svgp_at, triangle
+from .trainees import FullTrainee, StartingPoint, process_at, rows_at, sparse_recipe, starting_point, svgp_at, triangle
 
 EXACT_ROWS = 60_000  # beyond, the n^3 / 3 products of the exact factor take more than half an hour on a few cores
 LOVE_ROWS = 50_000  # beyond, one epoch of SVGP is cheaper than the products of LOVE with the n x n matrix
@@ -38,18 +38,20 @@ def fit(
     kind: str | None = None,
     *,
     warm_start: Surrogate | None = None,
+    minimize: bool | None = None,
     fitting: Fitting | None = None,
     **settings: Any,
 ) -> Surrogate:
     """Fit a surrogate to measured rows.
 
     Rows with the same features are merged exactly. Where the table has known noise variances, a second process learns
-    sigma^2(x) for new points from them.
+    sigma^2(x) for new points from them; where they are rather estimates from few replicates, it takes their place.
 
     Args:
         table: from `read_table`.
         kind: of the surrogate, see `Fitting`; None is that of `fitting`, "auto" without.
         warm_start: an earlier surrogate over the same columns, whose hyperparameters the fit starts from.
+        minimize: whether small values are good, which then count where a transform is chosen; None counts both ends.
         fitting: all settings as one value, instead of ...
         settings: ... or changed by some of them, see `Fitting`.
 
@@ -59,10 +61,10 @@ def fit(
     asked = fitting_of(fitting, settings | ({} if kind is None else {"kind": kind}))
     measured = EncodedTable.of(table)
     asked.check_noise(measured.table.noise_variance is not None)
-    if asked.transform == HELD_OUT:
-        asked = replace(asked, transform=choose_transform(measured, priors=asked.priors, seed=asked.seed))
+    asked = replace(asked, transform=_transform(measured, asked, minimize))
     if asked.robust and not measured.table.weights and few(torch.tensor(measured.table.y)):
         asked = replace(asked, likelihood="gaussian")  # to a Student-t the rarer value would be an outlier
+    data: Measurements
     encoder, scale, design, data = observe(measured, asked.transform, asked.robust)
     kind, reason = "svgp" if asked.robust else asked.kind, "asked for"
     if kind == "auto":
@@ -73,9 +75,11 @@ def fit(
     with track(None, "fitting the surrogate") as bar:
         warm = None if warm_start is None else warm_start.gp
         start = starting_point(encoder, design, data, asked, warm, bar.update)
+        data = rows_at(start, encoder, data, asked)
         gp = process_at(start, encoder, design, data, asked)
         recipe, last = train(start, gp, data, encoder, asked, bar.update)
-    report = replace(last, starts=start.report["starts"], limits=limits(gp, data))
+    known = {name: start.report[name] for name in ("starts", "notes")}
+    report = replace(last, limits=limits(gp, data), **known)
     found = Surrogate(
         kind=kind,
         target=str(measured.table.target),
@@ -92,6 +96,15 @@ def fit(
         likelihood=asked.likelihood,
     )
     return judged(found)
+
+
+def _transform(measured: EncodedTable, asked: Fitting, minimize: bool | None) -> str:
+    """The transform asked for; of "auto" and "held-out" the one that held-out rows choose, where they do."""
+    if asked.transform == HELD_OUT:
+        return choose_transform(measured, priors=asked.priors, seed=asked.seed, minimize=minimize)
+    if asked.transform == "auto" and not asked.robust:
+        return automatic_transform(measured, asked.priors, asked.seed, minimize)
+    return asked.transform
 
 
 def train(

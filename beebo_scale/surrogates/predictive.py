@@ -16,7 +16,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from .approximate.student_t import DEGREES
+from .approximate.student_t import DEGREES, INFORMATIVE
 
 ENDS, NODES = (-30.0, 5.0), 128  # of log u
 
@@ -30,18 +30,19 @@ def gaussian(z: Tensor, mean: Tensor, variance: Tensor, noise: Tensor) -> tuple[
         z: n targets, standardised.
         mean: n predicted means.
         variance: n variances of the prediction, without noise.
-        noise: variances of the noise, n or one.
+        noise: variances of the noise as the posterior has them, n or one.
     """
     error, total = (z - mean) / (variance + noise).sqrt(), variance + noise
     return -0.5 * (error.square() + torch.log(2 * math.pi * total)), error
 
 
 def student(z: Tensor, mean: Tensor, variance: Tensor, noise: Tensor) -> tuple[Tensor, Tensor]:
-    """`gaussian` with Student-t noise whose squared scale is `noise`; errors are normal quantiles of P(z' <= z)."""
+    """`gaussian` with Student-t noise as informative as `noise`; errors are normal quantiles of P(z' <= z)."""
+    s2 = noise / INFORMATIVE
     x = torch.linspace(*ENDS, NODES, dtype=z.dtype, device=z.device)
     log_w = 0.5 * DEGREES * (x - x.exp())
     log_w = log_w - log_w.logsumexp(0)
-    width = (variance.unsqueeze(-1) + noise.unsqueeze(-1) / x.exp()).sqrt()  # n x nodes
+    width = (variance.unsqueeze(-1) + s2.unsqueeze(-1) / x.exp()).sqrt()  # n x nodes
     far = (z - mean).unsqueeze(-1) / width
     density = (log_w - 0.5 * far.square() - width.log() - 0.5 * math.log(2 * math.pi)).logsumexp(-1)
     tail = (torch.special.ndtr(-far.abs()) @ log_w.exp()).clamp_min(torch.finfo(z.dtype).tiny)  # P(z' beyond z)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
+from gpytorch.priors import GammaPrior
 from torch import Tensor
 
 from .. import archives
@@ -21,17 +22,20 @@ from ..posterior import Posterior
 from ..progress import track
 from ..screening import Encoder, Table, check_folder
 from ..screening.packing import Packing
+from .approximate.student_t import INFORMATIVE
 from .data.observations import Measurements, PackedObservations, measurements_of
 from .data.target import Prediction, TargetScale
 from .data.tasks_and_batches import Design, batch_variance
 from .factors import Exact, Love, Recipe, Sparse
-from .gaussian_process.gaussian_process import FitReport, GaussianProcess
+from .gaussian_process.gaussian_process import FitReport, GaussianProcess, own_noise
 from .gaussian_process.learned_noise import LogVariance
+from .gaussian_process.noise import ScaledNoise
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 FILE_KEY = "beebo_scale_surrogate"  # where a checkpoint, ours or Lightning's, keeps the surrogate
+ROBUST = "student-t"
 FILE_FORMAT = 3  # 1 knew no packed rows, 2 features only
 PREDICTED_AT_ONCE = 2048  # rows predicted at once, fewer ...
 CHUNK_NUMBERS = 2**25  # ... where k(rows, centers) would hold more numbers than this: 256 MB in float64
@@ -60,7 +64,7 @@ class Surrogate:
         log_variance: the learned noise of new points, None where they have the noise of `gp` itself.
         reason: why this kind, where it was chosen automatically.
         design: what a measured row says beside its features.
-        likelihood: "gaussian" or "student-t".
+        likelihood: "gaussian" or "student-t"; noise of the posterior is then that of the same information.
     """
 
     kind: str
@@ -81,6 +85,8 @@ class Surrogate:
     def of_rows(self) -> Posterior:
         """The posterior over whole rows of the data, the columns of the design with the features."""
         noise = None if self.log_variance is None else self.log_variance.noise()
+        if self.likelihood == ROBUST:
+            noise = ScaledNoise(own_noise(self.gp, self.data), INFORMATIVE)
         return self.recipe.posterior(self.gp, self.data, noise)
 
     @cached_property
@@ -93,6 +99,11 @@ class Surrogate:
         Of several targets, that of the weighted sum of the standardised targets; in no particular batch.
         """
         return self._posterior
+
+    @property
+    def noise_known(self) -> bool:
+        """Whether noise variances of measured rows are what they say; False if they are none or look like estimates."""
+        return self.log_variance is not None and self.log_variance.degrees is None
 
     @property
     def batch_variance(self) -> float:
@@ -144,14 +155,14 @@ class Surrogate:
 
     def predicted(self, mean: Tensor, variance: Tensor, noise: Tensor) -> Prediction:
         """Own units of what is predicted in standardised ones: mean and variance of f and the variance of the noise."""
-        return self.scale.predicted(mean, variance, noise + self.batch_variance)
+        return self.scale.predicted(mean, variance, self._squared_scale(noise) + self.batch_variance)
 
     def predict_targets(self, X: Tensor) -> dict[str, Prediction]:
         """`predict_encoded` for each of several targets by name."""
         found = {}
         for i, task in enumerate(self.design.tasks):
             mean, variance, noise = _moments(self.design.of_task(self.of_rows, i), X)
-            found[task.name] = task.scale.predicted(mean, variance, noise + self.batch_variance)
+            found[task.name] = task.scale.predicted(mean, variance, self._squared_scale(noise) + self.batch_variance)
         return found
 
     def summary(self) -> dict[str, Any]:
@@ -169,18 +180,22 @@ class Surrogate:
             "reason": self.reason,
             "likelihood": self.likelihood,
             **self.design.summary(self.gp),
-            "fit": asdict(self.report) | {"limits": list(self.report.limits)},
+            "fit": asdict(self.report) | {n: list(getattr(self.report, n)) for n in ("limits", "notes")},
             "warning": self.report.warning,
             "notes": list(self.notes),
             **self.recipe.summary(),
         }
 
     def _noise_std(self) -> float:
-        """Root mean square of the noise of a new measurement over the measured inputs, in units of g(target)."""
+        """Root mean square of the noise of a measurement (scale, if robust) at measured inputs, units of g(target)."""
         rows = torch.arange(len(self.data)).split(PREDICTED_AT_ONCE)
         width, noise = self.encoder.width, self.posterior().noise
         total = sum(float(noise(self.data.take(some).X[:, :width]).sum()) for some in rows)
-        return (total / len(self.data)) ** 0.5 * self.scale.scale
+        return float(self._squared_scale(total / len(self.data)) ** 0.5) * self.scale.scale
+
+    def _squared_scale(self, noise: Tensor | float) -> Any:
+        """s^2 of the noise, where the posterior has the variance of normal noise that is as informative."""
+        return noise / INFORMATIVE if self.likelihood == ROBUST else noise
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the surrogate to one file that `load_surrogate` reads; whole or not at all.
@@ -216,6 +231,17 @@ def new_gp(encoder: Encoder, priors: str, design: Design | None = None) -> Gauss
     design = design or Design()
     kernel = design.kernel(screen_kernel(encoder.kinds, encoder.slices(), priors, alone=design.plain))
     return GaussianProcess(kernel, priors, max(1, len(design.tasks)), design.task_column)
+
+
+def new_noise_gp(encoder: Encoder) -> GaussianProcess:
+    """A process for log sigma^2, which may be much noise and little signal where the variances are estimates.
+
+    Its signal has a scale of its own, and priors favour no short lengthscale, by which noise would pass for signal.
+    """
+    gp = new_gp(encoder, "paper")
+    gp.kernel.register_prior("outputscale_prior", GammaPrior(1.0, 1.0), "outputscale")
+    gp.kernel.outputscale = 0.5
+    return gp
 
 
 def _moments(posterior: Posterior, X: Tensor) -> tuple[Tensor, Tensor, Tensor]:
@@ -278,6 +304,7 @@ def log_variance_of(content: dict[str, Any] | None, encoder: Encoder, priors: st
     """Inverse of `LogVariance.to_dict`."""
     if content is None:
         return None
-    gp = new_gp(encoder, priors)
+    gp = new_noise_gp(encoder) if "degrees" in content else new_gp(encoder, priors)  # as earlier versions had it
     gp.load_state_dict(content["hyperparameters"])
-    return LogVariance(gp, measurements_of(content["data"]), content["shift"], content["scale"])
+    data, degrees = measurements_of(content["data"]), content.get("degrees")
+    return LogVariance(gp, data, content["shift"], content["scale"], degrees)

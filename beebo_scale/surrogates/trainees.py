@@ -1,4 +1,4 @@
-"""What is trained, by kind: SVGP by minibatches, the others by a search on some rows and runs of L-BFGS.
+"""What is trained, by kind: SVGP by minibatches, the others by a search and runs of L-BFGS on some rows.
 
 Training starts at a `StartingPoint`, goes on by steps of a trainee, and ends in what a `Surrogate` keeps. Two drivers
 take the same steps: the plain one behind `fit`, and Lightning's trainer (`training.module`).
@@ -6,6 +6,7 @@ take the same steps: the plain one behind `fit`, and Lightning's trainer (`train
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from typing import Any
@@ -13,6 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from ..errors import InputError
 from ..kernel_posterior import KernelPosterior
 from ..kernels.screen import bound_lengthscales
 from ..screening import Encoder
@@ -22,7 +24,7 @@ from .approximate.held_out import held_out_rows
 from .approximate.inducing import select_inducing_points
 from .approximate.love import LoveOptions, love_posterior
 from .approximate.rank import free_memory
-from .approximate.sgpr import fit_sgpr, sgpr_posterior
+from .approximate.sgpr import sgpr_posterior
 from .approximate.student_t import StudentSVGP
 from .approximate.svgp import SVGP, SvgpTrainee
 from .data.observations import Measurements, Observations, draw_inputs
@@ -32,8 +34,8 @@ from .factors import Exact, Love, Recipe, Sparse
 from .gaussian_process.exact import ROWS_OF_FACTOR
 from .gaussian_process.gaussian_process import FitReport, GaussianProcess, fit_hyperparameters
 from .gaussian_process.hyperparameters import find_hyperparameters
-from .gaussian_process.learned_noise import learn_noise
-from .surrogate import new_gp
+from .gaussian_process.learned_noise import LogVariance, learn_noise
+from .surrogate import log_variance_of, new_gp, new_noise_gp
 
 POOL_ROWS = 20  # rows for each inducing point, from which they are chosen
 KERNEL_COPIES = 3  # of a block of rows of k(Z, Z), alive at once
@@ -82,16 +84,50 @@ def starting_point(
     if fresh is not None:
         bound(fresh, some, fitting)
     seen = without_extremes(some) if fitting.robust else some
-    report = find_hyperparameters(gp, seen, fitting.iterations, on_step, fresh)
-    log_variance = Z = None
+    noise = Z = None
     if data.noise is not None:
         features = replace(some, X=some.X[:, : encoder.width])
-        noise = learn_noise(new_gp(encoder, fitting.priors), features, fitting.iterations, on_step=on_step)
-        log_variance = noise.to_dict()
+        noise = learn_noise(new_noise_gp(encoder), features, fitting.iterations, on_step)
+    report, noise = _search(gp, fresh, seen, noise, fitting.iterations, on_step)
     if fitting.kind in ("sgpr", "svgp"):
         m = fitting.approximation.inducing_points
         Z = select_inducing_points(gp.kernel, inducing_pool(data, fitting), m, fitting.seed)
-    return StartingPoint(gp.state_dict(), asdict(report), Z, log_variance)
+    return StartingPoint(gp.state_dict(), asdict(report), Z, None if noise is None else noise.to_dict())
+
+
+def _search(
+    gp: GaussianProcess,
+    fresh: GaussianProcess | None,
+    seen: Observations,
+    noise: LogVariance | None,
+    iterations: int,
+    on_step: Callable[[], object] | None,
+) -> tuple[FitReport, LogVariance | None]:
+    """Hyperparameters with the variances as given or, where these are rather estimates, smoothed.
+
+    Variances that differ from row to row for other reasons (counts) scatter, too. What tells them apart is the shape of
+    the scatter and how well either explains the targets: an estimate near zero claims far too much of its row.
+    """
+    first = copy.deepcopy(gp.state_dict())
+    if noise is None or noise.degrees is None:
+        return find_hyperparameters(gp, seen, iterations, on_step, fresh), noise
+    smooth = find_hyperparameters(gp, noise.smoothed(seen), iterations, on_step, fresh)
+    ended = copy.deepcopy(gp.state_dict())
+    gp.load_state_dict(first)
+    try:
+        given = find_hyperparameters(gp, seen, iterations, on_step, fresh)
+    except InputError:  # an estimate near zero
+        given = None
+    if given is not None and smooth.log_likelihood + noise.log_odds(seen) <= given.log_likelihood:
+        return given, replace(noise, degrees=None)
+    gp.load_state_dict(ended)
+    return replace(smooth, notes=(noise.note,)), noise
+
+
+def rows_at(start: StartingPoint, encoder: Encoder, data: Measurements, fitting: Fitting) -> Measurements:
+    """The rows that training goes on with: their variances smoothed where the start took them for estimates."""
+    noise = log_variance_of(start.log_variance, encoder, fitting.priors)
+    return data if noise is None else noise.smoothed(data)
 
 
 def subset(data: Measurements, fitting: Fitting) -> Observations:
@@ -138,9 +174,11 @@ def svgp_at(start: StartingPoint, gp: GaussianProcess, data: Measurements, encod
 
 
 class FullTrainee(nn.Module):
-    """All rows at once: a step is a run of L-BFGS, on some rows for the exact likelihood, on all for SGPR's bound.
+    """A step is a run of L-BFGS on the exact likelihood of some rows; the posterior has all.
 
-    The first run of the exact likelihood is the search that found the start; runs after it go on from there.
+    The first run is the search that found the start; runs after it go on from there. SGPR keeps these hyperparameters,
+    too: where its points cannot explain the target, its own bound makes up for that by more noise and longer
+    lengthscales, which costs accuracy in the mean and in the noise (scripts/benchmarks/results/sparse_attempts.md).
 
     Args:
         start: of a kind other than "svgp".
@@ -169,9 +207,7 @@ class FullTrainee(nn.Module):
         """Run number 0, 1, ..."""
         device, iterations = self.gp.likelihood.noise.device, self.fitting.iterations
         self.data = self.data.to(device)
-        if self.Z is not None:
-            self.last = fit_sgpr(self.gp, self.Z, self.data, iterations, on_step)
-        elif number > 0:
+        if number > 0:
             self.last = fit_hyperparameters(self.gp, subset(self.data, self.fitting), iterations)
         for p in self.gp.parameters():  # other workers may have rounded otherwise
             Workers.current().first(p.data)

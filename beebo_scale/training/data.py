@@ -132,12 +132,13 @@ class ScreeningDataModule(pl.LightningDataModule):
             self._loaded = self.screen.digest
 
     def train_dataloader(self) -> DataLoader[Any]:
-        """Minibatches of merged training rows, or one empty batch where the module takes all rows at once."""
+        """The module's training rows in minibatches, or one empty batch where the module takes all rows at once."""
         trainer, workers = self._job, self._workers
-        if trainer.lightning_module.full_batch:
+        module: Any = trainer.lightning_module
+        if module.full_batch:
             return _loader(_FullBatch())
         self._check_batch(len(self.training), workers.size)
-        return _loader(Minibatches(self.training, self.batch_size, self.seed, workers, lambda: trainer.current_epoch))
+        return _loader(Minibatches(module.rows, self.batch_size, self.seed, workers, lambda: trainer.current_epoch))
 
     def val_dataloader(self) -> DataLoader[Rows]:
         """Each validation row once."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import inspect
+from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, Literal
@@ -29,6 +30,7 @@ from ..surrogates.trainees import (
     SvgpTrainee,
     process_at,
     recipe_of,
+    rows_at,
     starting_point,
     svgp_at,
 )
@@ -105,7 +107,8 @@ class SurrogateModule(pl.LightningModule):
         if stage != "fit":
             return
         self.start = StartingPoint(**archives.load(self._start_path(), DAMAGED))
-        store, data, how = self._store, self.data.training, self.fitting
+        store, how = self._store, self.fitting
+        self.rows = data = rows_at(self.start, store.encoder, self.data.training, how)
         gp = process_at(self.start, store.encoder, store.design, data, how)
         if self.full_batch:
             self.trainee: Any = FullTrainee(self.start, gp, data, store.encoder, how)
@@ -181,8 +184,10 @@ class SurrogateModule(pl.LightningModule):
             scale=store.scale,
             priors=how.priors,
             gp=copy.deepcopy(trainee.gp).cpu().requires_grad_(True),
-            data=self.data.training,
-            report=trainee.last if self.full_batch else trainee.report(self.global_step),
+            data=self.rows,
+            report=replace(
+                trainee.last if self.full_batch else trainee.report(self.global_step), notes=self.start.report["notes"]
+            ),
             recipe=recipe_of(trainee),
             log_variance=log_variance_of(self.start.log_variance, store.encoder, how.priors),
             reason="asked for",
@@ -220,7 +225,7 @@ class SurrogateModule(pl.LightningModule):
     def _judge(self, batch: tuple[Tensor, ...], stage: str) -> None:
         rows, y, *known = batch
         mean, variance, noise = self._predict(rows)
-        noise = known[0] if known else noise
+        noise = known[0] if known and self.surrogate.noise_known else noise
         own = self.surrogate.predicted(mean, variance, noise).mean
         judge, z = PREDICTIVE[self.surrogate.likelihood], self.surrogate.scale.standardise(y)
         self.metrics.update((own, y), judge(z, mean, variance + self.surrogate.batch_variance, noise))

@@ -22,7 +22,7 @@ from torch import Tensor
 
 from .. import archives
 from ..errors import InputError
-from ..screening import Table, atomic_write
+from ..screening import EncodedTable, Table, atomic_write
 from ..screening.encoding import CategoricalColumn, Column, ContinuousColumn, Encoder
 from ..screening.files.opening import Source, open_source, split_sheet
 from ..screening.fingerprints import scaffolds
@@ -32,7 +32,7 @@ from ..screening.same import SameRows, number_columns
 from ..screening.table import batch_labels, feature_frame, noise_of, target_of, wanted_kinds
 from ..specs import Columns
 from ..specs.fitting import HELD_OUT
-from ..surrogates.data.choose_transform import choose_transform
+from ..surrogates.data.choose_transform import automatic_transform, choose_transform
 from ..surrogates.data.observations import PackedObservations, merge_packed
 from ..surrogates.data.observe import batch_codes, target_scale
 from ..surrogates.data.target import TargetScale, check_transform
@@ -163,7 +163,7 @@ def encode(screen: Screen, folder: Path) -> None:
     part = _parts(screen.split, source, wanted, measured)
     labels = _batches(screen, source, measured)
     batch, levels = batch_codes(labels)
-    if screen.transform == HELD_OUT:
+    if screen.transform in ("auto", HELD_OUT) and not screen.robust:
         transform = _chosen(screen, source, wanted, measured, y, part, noise is not None)
         screen = replace(screen, transform=transform)
     scale = _scale(screen, y, part, noise is not None)
@@ -272,17 +272,26 @@ def _chosen(
 ) -> str:
     """The transform that predicts some of the training rows best from others; said."""
     if noise_known:
-        return "none"
+        return screen.transform if screen.transform == "auto" else "none"
     own = np.flatnonzero(part == TRAIN)
     some = np.sort(np.random.default_rng(screen.split.seed).permutation(own)[:CHOOSING])
     pieces = [table for table, _, _ in _pieces(source, wanted, measured[some])]
     frame = pd.concat([table.frame for table in pieces], ignore_index=True)
     table = Table(frame, pieces[0].kinds, None, source.name, target=screen.target, y=y[some])
-    transform = choose_transform(table, seed=screen.split.seed)
+    seed = screen.split.seed
+    if screen.transform == "auto":
+        try:
+            transform = automatic_transform(EncodedTable.of(table), "botorch", seed, None)
+        except InputError:
+            return "auto"  # whoever encodes all rows will say it of all
+        if transform in ("auto", "none"):
+            return transform
+    else:
+        transform = choose_transform(table, seed=seed)
     try:
         check_transform(torch.tensor(y), transform)
     except InputError:
-        transform = "none"  # a held-out row cannot have it
+        transform = "none" if screen.transform == HELD_OUT else "auto"  # a held-out row cannot have it
     print(f"{source.name}: transform {transform!r} of {screen.target!r}, chosen on held-out training rows", flush=True)
     return transform
 

@@ -16,7 +16,7 @@ import argparse
 import json
 import sys
 import tempfile
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +25,7 @@ from paper_curves import draw_families
 from paper_page import DEFAULT, page
 from paper_problems import TABLES, published
 
+from beebo_scale.energy import SoftmaxEnergy
 from beebo_scale.errors import InputError
 from beebo_scale.kernels.screen import PRIORS
 from beebo_scale.progress import track
@@ -34,6 +35,7 @@ from beebo_scale.simulation.loop import Plan, Run, read_run
 from beebo_scale.simulation.processes import run_all
 from beebo_scale.simulation.results import judge
 from beebo_scale.simulation.simulate import MAKERS
+from beebo_scale.simulation.strategies import MaxBeebo
 from beebo_scale.specs import BoxSearch, Fitting
 from beebo_scale.specs.choice import STARTS
 from beebo_scale.temperature import Constant, ExploitLast
@@ -45,6 +47,7 @@ METHODS = (
     *("local-penalisation", "gibbon", "gibbon-scaled", "turbo"),
 )
 PROBLEMS = tuple(f"{name}-{d}" for name, d in TABLES)
+PAPER = SoftmaxEnergy(normalised=False)
 
 
 @dataclass(frozen=True)
@@ -82,19 +85,21 @@ class Case:
     temperature: float | None
     seed: int
 
-    def run(self, setting: Setting) -> Run:
-        """The closed loop, in a folder with the name of the case."""
+    def run(self, setting: Setting, softmax: SoftmaxEnergy = PAPER) -> Run:
+        """The closed loop, in a folder with the name of the case; maxBEEBO has the paper's form of its energy."""
         tempered = self.temperature if self.temperature is not None else DEFAULT
-        maker = MAKERS["mean-beebo" if self.method == "default" else self.method]
         options = Options(
             Fitting("exact", setting.transform, setting.priors, iterations=setting.iterations),
             ExploitLast(Constant(tempered)),
             kappa=(2.0 * tempered) ** 2,
             search=BoxSearch(setting.restarts, start=setting.search_start),  # type: ignore[arg-type]
         )
+        strategy = MAKERS["mean-beebo" if self.method == "default" else self.method](options)
+        if isinstance(strategy, MaxBeebo):
+            strategy = replace(strategy, energy=softmax)
         suffix = "" if self.temperature is None else f"_{tempered:g}"
         name, world = f"{self.problem}-{self.d}_{self.method}{suffix}", published(self.problem, self.d)
-        return Run(world, maker(options), name, self.seed, Plan(setting.q, setting.rounds, setting.start))
+        return Run(world, strategy, name, self.seed, Plan(setting.q, setting.rounds, setting.start))
 
 
 def cases(plan: argparse.Namespace) -> list[Case]:

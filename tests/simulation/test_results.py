@@ -2,9 +2,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from beebo_scale.simulation import Landscape
+from beebo_scale.simulation import Landscape, simulate
 from beebo_scale.simulation.problems import functions
 from beebo_scale.simulation.results import FIGURES, Results, judge, summarise
+from beebo_scale.simulation.strategies import Random
 
 
 def landscape(minimize=False, top=3):
@@ -22,6 +23,9 @@ def test_figures_of_a_landscape():
     assert np.allclose(figures["recall"], [0.0, 2 / 3, 1.0, 1.0])
     assert figures["batch_mean"].tolist() == [1.0, 7.0, 8.0, 6.5]
     assert np.allclose(figures["relative_regret"], (9 - figures["batch_mean"]) / (9 - 50 / 11))
+    assert figures["best_rank"].tolist() == [7, 3, 1, 1]  # 2 shares the ranks 7 to 9, 7 the ranks 3 to 5
+    at_random = np.mean([1, 2, 3, 3, 3, 6, 7, 7, 7, 10, 11])
+    assert np.allclose(figures["batch_rank"] * at_random, [9.0, 3.0, 2.0, 4.0])
 
 
 def test_figures_where_small_is_good():
@@ -30,6 +34,7 @@ def test_figures_where_small_is_good():
     assert np.allclose(figures["normalised"], [7 / 9, 8 / 9])
     assert np.allclose(figures["recall"], [1 / 3, 1.0])  # 0, 1 and one of three 2s; found: 2, then 1 and 2
     assert np.allclose(figures["relative_regret"], [5.5 / (50 / 11), 1.5 / (50 / 11)])
+    assert figures["best_rank"].tolist() == [3, 2]
 
 
 def test_a_function_is_judged_without_noise_from_its_start_on():
@@ -40,6 +45,56 @@ def test_a_function_is_judged_without_noise_from_its_start_on():
     assert figures["recall"].isna().all()
     assert figures["normalised"][0] == 0.0
     assert np.isclose(figures["normalised"][1], (max(floor, world.truth(batch).max()) - floor) / (top - floor))
+
+
+def skewed(minimize, n=200):
+    """Values over six orders of magnitude."""
+    frame = pd.DataFrame({"x": np.arange(float(n)), "y": 10 ** np.linspace(-3, 3, n)})
+    return Landscape.read(frame, "y", minimize=minimize)
+
+
+@pytest.mark.parametrize(
+    ("world", "crowded"),
+    [
+        (skewed(minimize=True), True),
+        (skewed(minimize=False), False),  # there the range tells the best apart
+        (landscape(), False),
+        (landscape(minimize=True), False),
+        (functions.TestFunction("levy", 2), False),
+    ],
+)
+def test_values_that_crowd_at_the_good_end_are_noticed(world, crowded):
+    assert world.yardstick(world.start(4, 0)).crowded is crowded
+
+
+def test_a_skewed_target_that_is_minimised_is_shown_by_ranks(tmp_path):
+    """By value random points are as good as the best: 1.000 for all."""
+    world = skewed(minimize=True)
+    results = simulate(world, {"chance": Random(), "best": Omniscient()}, tmp_path, q=8, rounds=2, start=8, seeds=3)
+    last = results.summary.groupby("strategy").last()
+    assert last.loc["chance", "normalised_mean"] > 0.999
+    assert last.loc["best", "recall_mean"] == 1.0
+    assert last.loc["best", "best_rank_mean"] == 1.0
+    assert last.loc["chance", "best_rank_mean"] > 3.0
+    assert results.by_rank
+    headings = [line for line in results.markdown().splitlines() if line.startswith("## ")]
+    assert headings[:3] == ["## Share of the best found", "## Rank of the best so far", "## Rank of the batch"]
+    assert "## Best so far" not in headings
+
+
+def test_the_share_found_leads_where_values_tell(tmp_path):
+    results = simulate(skewed(minimize=False), ["random"], tmp_path, q=8, rounds=1, start=8)
+    assert list(results.shown) == ["recall", "normalised", "relative_regret"]
+    results = simulate(functions.TestFunction("levy", 2), ["random"], tmp_path / "f", q=8, rounds=1, start=8)
+    assert list(results.shown) == ["normalised", "relative_regret"]  # no rows to count
+
+
+class Omniscient(Random):
+    """The best points that are not measured."""
+
+    def choose(self, state, model):
+        free = np.setdiff1d(np.arange(len(state.world)), state.points)
+        return free[np.argsort(-state.sign * state.world.truth(free))[: state.q]]
 
 
 def lines(strategy, seed, values):

@@ -4,7 +4,7 @@ import torch
 from scipy import stats
 from scipy.integrate import quad
 
-from beebo_scale.surrogates.approximate.student_t import DEGREES
+from beebo_scale.surrogates.approximate.student_t import DEGREES, INFORMATIVE
 from beebo_scale.surrogates.predictive import PREDICTIVE
 
 
@@ -29,7 +29,7 @@ def test_student_density_and_error_against_integrals(variance, noise):
             ends = {"epsabs": 1e-13, "epsrel": 1e-10, "limit": 500}
             return quad(lambda f: density(z - f) * normal.pdf(f), -width, width, points=spots, **ends)[0]
 
-        density, error = PREDICTIVE["student-t"](tensor(z), tensor(0.0), tensor(variance), tensor(noise))
+        density, error = PREDICTIVE["student-t"](tensor(z), tensor(0.0), tensor(variance), tensor(INFORMATIVE * noise))
         assert float(density) == pytest.approx(np.log(over(t.pdf)), abs=1e-6)
         assert float(stats.norm.cdf(-abs(float(error)))) == pytest.approx(over(t.sf if z > 0 else t.cdf), rel=1e-6)
         assert np.sign(float(error)) == np.sign(z)
@@ -38,5 +38,6 @@ def test_student_density_and_error_against_integrals(variance, noise):
 def test_errors_of_targets_drawn_from_the_prediction_are_standard_normal():
     rng = np.random.default_rng(0)
     z = torch.tensor(0.3 * rng.standard_normal(4000) + 0.2 * rng.standard_t(DEGREES, 4000))
-    _, error = PREDICTIVE["student-t"](z, torch.zeros_like(z), torch.full_like(z, 0.09), torch.full_like(z, 0.04))
+    noise = torch.full_like(z, 0.04 * INFORMATIVE)
+    _, error = PREDICTIVE["student-t"](z, torch.zeros_like(z), torch.full_like(z, 0.09), noise)
     assert stats.kstest(error.numpy(), "norm").pvalue > 0.05

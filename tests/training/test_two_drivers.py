@@ -2,6 +2,7 @@
 
 import importlib
 
+import numpy as np
 import pandas as pd
 import pytest
 import torch
@@ -16,11 +17,14 @@ EPOCHS = {"svgp": 4, "sgpr": 1, "exact": 1, "love": 1}
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("known_noise", [False, True])
+@pytest.mark.parametrize("known_noise", [False, True, "estimates"])
 @pytest.mark.parametrize("kind", EPOCHS)
 def test_both_drivers_give_the_same_surrogate(kind, known_noise, tmp_path, monkeypatch):
     monkeypatch.setattr(importlib.import_module("beebo_scale.surrogates.fit"), "BATCH", 64)
-    file = screen(tmp_path / "s.csv", var=[0.01 + 0.0001 * i for i in range(240)])
+    var = [0.01 + 0.0001 * i for i in range(240)]
+    if known_noise == "estimates":
+        var = 0.01 * np.random.default_rng(5).chisquare(1, 240)
+    file = screen(tmp_path / "s.csv", var=var)
     noise = {"noise_variance": "var"} if known_noise else {}
     source = data(file, batch_size=64, seed=3, transform="none", **noise)
     trainer(tmp_path, EPOCHS[kind]).fit(module(kind, **SETTINGS), datamodule=source)
@@ -30,6 +34,8 @@ def test_both_drivers_give_the_same_surrogate(kind, known_noise, tmp_path, monke
     size = bs.Approximation(inducing_points=40, rank=30, epochs=EPOCHS[kind])
     fitted = bs.fit(table, kind, transform="none", approximation=size, iterations=30, seed=3)
 
+    assert trained.noise_known == fitted.noise_known == (known_noise is True)
+    assert trained.report.notes == fitted.report.notes
     assert trained.encoder == fitted.encoder
     expected = dict(fitted.gp.named_parameters())
     for name, value in trained.gp.named_parameters():

@@ -1,4 +1,4 @@
-"""Gradient ascent of whole batches inside a space: projected Adam, and a polish by L-BFGS-B."""
+"""Gradient ascent of whole batches inside a space: projected Adam, then L-BFGS-B or, under constraints, SPG."""
 
 from __future__ import annotations
 
@@ -20,6 +20,10 @@ from .space import Space
 EXCHANGES = 4  # rounds of single moves, at most
 SLOPE, RISE = 1e-10, 1e-12  # L-BFGS-B stops below this slope, or a rise of this part of the value: far from all rows in
 # many dimensions correlations are 1e-7, and so are slopes, that lead to where the best points lie all the same
+
+FIRST, LONGEST = 0.1, 1e6  # of the steps of SPG: as a part of the box, times the slope
+SLIDE = 1e-10  # SPG stops where a step promises to add less than this part of the value
+REMEMBERED = 8  # values of which the worst may come again, in SPG
 
 
 def climb(
@@ -113,6 +117,55 @@ def polish(acqf: BatchedEnergyEntropy, X: Tensor, space: Space, iterations: int)
     return batch(np.clip(found.x, 0.0, 1.0))
 
 
+def slide(acqf: BatchedEnergyEntropy, X: Tensor, space: Space, iterations: int, moving: Tensor | None = None) -> Tensor:
+    """A batch moved on under the inequalities and equalities of the space.
+
+    Spectral projected gradient: the step of Barzilai and Borwein, the nearest batch inside, a search on the line to
+    it (Birgin, Martinez and Raydan, SIAM J. Optim. 10, 2000).
+
+    Args:
+        acqf: to maximise.
+        X: q x d batch of the space.
+        space: where it may go.
+        iterations: at most.
+        moving: d booleans, the columns that move; None takes the continuous ones.
+
+    Returns:
+        q x d, the best batch visited.
+    """
+    moving = space.continuous if moving is None else moving
+
+    def value_and_slope(U: Tensor) -> tuple[float, Tensor]:
+        here = torch.where(moving, space.own(U), X).requires_grad_(True)
+        value = acqf(here).sum()
+        slope = torch.autograd.grad(-value, here)[0] * (space.bounds[1] - space.bounds[0])
+        return -float(value.detach()), slope * moving
+
+    U = space.relax(space.unit(X)[None], moving)[0]
+    value, slope = value_and_slope(U)
+    best, best_value, recent = U, value, [value]
+    length = FIRST / max(float(slope.abs().max()), 1e-300)
+    for _ in range(iterations):
+        way = space.relax((U - length * slope)[None], moving)[0] - U
+        fall = float((slope * way).sum())
+        if -fall <= SLIDE * max(1.0, abs(value)):
+            break
+        part = 1.0
+        while True:
+            new, new_slope = value_and_slope(U + part * way)
+            if new <= max(recent) + 1e-4 * part * fall or part < 1e-6:
+                break
+            bend = new - value - part * fall
+            part *= min(0.5, max(0.1, -0.5 * part * fall / bend)) if bend > 0 else 0.5
+        curved = float((part * way * (new_slope - slope)).sum())
+        length = min(LONGEST, float((part * way).square().sum()) / curved) if curved > 0 else LONGEST
+        U, value, slope = U + part * way, new, new_slope
+        recent = [*recent, value][-REMEMBERED:]
+        if value < best_value:
+            best, best_value = U, value
+    return torch.where(moving, space.own(space.relax(best[None], moving)[0]), X)
+
+
 def ascend(acqf: BatchedEnergyEntropy, X: Tensor, space: Space, search: BoxSearch) -> tuple[Tensor, Tensor]:
     """All that there is to improve batches of the space; none ends below its start.
 
@@ -128,23 +181,30 @@ def ascend(acqf: BatchedEnergyEntropy, X: Tensor, space: Space, search: BoxSearc
     Returns:
         b x q x d batches of the space and their b values.
     """
-    by_polish = bool(search.polish) and space.plain and acqf.conditioned.exact and bool(space.continuous.any())
+    by_polish = bool(search.polish) and acqf.conditioned.exact and bool(space.continuous.any())
     if by_polish and not space.discrete:  # from a good start Adam adds time and nothing else
         search = replace(search, steps=0)
     elif not by_polish:
         search = replace(search, steps=search.steps + search.polish)
-    X, value = (_ascend_mixed if space.discrete else climb)(acqf, X, space, search)
+    finish = polish if space.plain else slide
+    X, value = _ascend_mixed(acqf, X, space, search, by_polish) if space.discrete else climb(acqf, X, space, search)
     if by_polish:
-        X, value = _better(acqf, X, value, torch.stack([polish(acqf, x, space, search.polish) for x in X]))
+        X, value = _better(acqf, X, value, torch.stack([finish(acqf, x, space, search.polish) for x in X]))
     return X, value
 
 
-def _ascend_mixed(acqf: BatchedEnergyEntropy, X: Tensor, space: Space, search: BoxSearch) -> tuple[Tensor, Tensor]:
+def _ascend_mixed(
+    acqf: BatchedEnergyEntropy, X: Tensor, space: Space, search: BoxSearch, by_polish: bool
+) -> tuple[Tensor, Tensor]:
+    def moved(X: Tensor, search: BoxSearch, moving: Tensor) -> Tensor:
+        if by_polish and not space.plain:
+            return torch.stack([slide(acqf, x, space, search.steps, moving) for x in X])
+        return climb(acqf, X, space, search, moving)[0]
+
     with torch.no_grad():
         value = acqf.adapted(X)(X)
     if bool(space.relaxed.any()):
-        moved, _ = climb(acqf, X, space, search)
-        X, value = _better(acqf, X, value, torch.stack([space.settle(x) for x in moved]))
+        X, value = _better(acqf, X, value, torch.stack([space.settle(x) for x in moved(X, search, space.relaxed)]))
     follow = replace(search, steps=search.steps // 4, learning_rate=search.learning_rate / 4)
     for _ in range(EXCHANGES):
         before = value
@@ -152,7 +212,7 @@ def _ascend_mixed(acqf: BatchedEnergyEntropy, X: Tensor, space: Space, search: B
         if not bool((value > before).any()):
             break
         if bool(space.continuous.any()):
-            X, value = _better(acqf, X, value, climb(acqf, X, space, follow, space.continuous)[0])
+            X, value = _better(acqf, X, value, moved(X, follow, space.continuous))
     return X, value
 
 

@@ -1,43 +1,62 @@
-"""Linear inequalities as people write them: 'acid + 0.5*base <= 80', 'inlet >= outlet'."""
+"""Linear constraints as people write them: 'acid + 0.5*base <= 80', 'inlet >= outlet', 'a + b + c == 100'."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ...errors import InputError
 from ...screening.files.opening import did_you_mean
 
 NUMBER = r"(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?"
 WORD = r"[^\W\d]\w*"
+SAME = 1e-12  # of a number: rounding
 COMPARISON = re.compile(r"(<=|>=|==|=<|=>|!=|<|>|=)")
 
 
 @dataclass(frozen=True)
-class LinearInequality:
-    """sum_i coefficients[i] x_i >= bound, in the columns' own units.
+class LinearConstraint:
+    """sum_i coefficients[i] x_i >= bound, or = bound, in the columns' own units.
 
     Attributes:
         text: as the user wrote it.
         coefficients: column -> its factor, never zero.
         bound: right-hand side.
+        equal: whether it holds with equality.
     """
 
     text: str
     coefficients: Mapping[str, float]
     bound: float
+    equal: bool = False
+
+    def opposite(self, other: LinearConstraint) -> bool:
+        """Whether two inequalities are an equality together."""
+        if self.coefficients.keys() != other.coefficients.keys():
+            return False
+        ratios = [-other.coefficients[name] / factor for name, factor in self.coefficients.items()]
+        size = SAME * max(map(abs, ratios))
+        if ratios[0] <= 0.0 or max(ratios) - min(ratios) > size:
+            return False
+        return abs(ratios[0] * self.bound + other.bound) <= SAME * max(1.0, abs(other.bound))
 
 
-def parse_linear(text: str, names: Sequence[str]) -> LinearInequality:
-    """One inequality between two sums of numbers, columns and numbers times columns.
+def parse_constraints(texts: Sequence[str], names: Sequence[str]) -> tuple[LinearConstraint, ...]:
+    """Constraints as in `parse_linear`; each of two that are opposite inequalities is an equality."""
+    limits = [parse_linear(text, names) for text in texts]
+    return tuple(replace(limit, equal=limit.equal or any(map(limit.opposite, limits))) for limit in limits)
+
+
+def parse_linear(text: str, names: Sequence[str]) -> LinearConstraint:
+    """One inequality or equality between two sums of numbers, columns and numbers times columns.
 
     Args:
         text: such as '2*acid - base/3 <= 5'. A name with odd characters may stand in `backticks`.
         names: the columns it may name.
 
     Raises:
-        InputError: it is no inequality, not linear, or names something else than a column.
+        InputError: it is no comparison, not linear, or names something else than a column.
     """
     if not isinstance(text, str):
         raise InputError(f"constraints: {text!r} is no text; write such as 'acid + 0.5*base <= 80'")
@@ -45,9 +64,10 @@ def parse_linear(text: str, names: Sequence[str]) -> LinearInequality:
     if len(parts) != 3:
         raise _wrong(text, "is not one comparison; write such as 'acid + 0.5*base <= 80', one text for each")
     left, comparison, right = parts
-    if comparison not in ("<=", ">="):
-        raise _wrong(text, f"compares by {comparison!r}; write <= or >= (for a fixed value, give it as the bounds)")
-    sign = 1.0 if comparison == ">=" else -1.0
+    equal = comparison in ("=", "==")
+    if comparison not in ("<=", ">=") and not equal:
+        raise _wrong(text, f"compares by {comparison!r}; write <=, >= or ==")
+    sign = -1.0 if comparison == "<=" else 1.0
     coefficients: dict[str, float] = {}
     bound = 0.0
     for side, terms in ((sign, _terms(left, text, names)), (-sign, _terms(right, text, names))):
@@ -59,7 +79,9 @@ def parse_linear(text: str, names: Sequence[str]) -> LinearInequality:
     coefficients = {name: factor for name, factor in coefficients.items() if factor != 0.0}
     if not coefficients:
         raise _wrong(text, f"leaves no column; the columns are {list(names)}")
-    return LinearInequality(text, coefficients, bound + 0.0)
+    if equal and len(coefficients) == 1:
+        raise _wrong(text, f"compares by {comparison!r}; for a fixed value, give it as the bounds")
+    return LinearConstraint(text, coefficients, bound + 0.0, equal)
 
 
 def _terms(side: str, text: str, names: Sequence[str]) -> list[tuple[float, str | None]]:

@@ -30,7 +30,7 @@ def sweep(acqf: BatchedEnergyEntropy, X: Tensor, space: Space) -> Tensor:
         for first in range(0, len(X), step):
             points = range(first, min(first + step, len(X)))
             options = [alternatives(X[i], space, False) for i in points]
-            options = [some[space.contains(some)] for some in options]
+            options = [space.mended(some) for some in options]
             if any(len(some) for some in options):
                 moves = _Moves(acqf.adapted(torch.cat([X, *options])), X)
                 for i, some in zip(points, options, strict=True):
@@ -42,7 +42,8 @@ def sweep(acqf: BatchedEnergyEntropy, X: Tensor, space: Space) -> Tensor:
 def alternatives(x: Tensor, space: Space, shared: bool) -> Tensor:
     """What one point (d) becomes by another label or the next whole number in one (shared or own) column, n x d.
 
-    In a small space of labels and whole numbers, an own move goes to any other point.
+    Two whole numbers move together where that keeps an equality. In a small space of labels and whole numbers, an own
+    move goes to any other point.
     """
     if not shared and space.count <= ALL_ALTERNATIVES:
         X = space.every()
@@ -56,6 +57,14 @@ def alternatives(x: Tensor, space: Space, shared: bool) -> Tensor:
             lo, hi = space.bounds[:, column]
             step = ((x[column] - lo) / (hi - lo) * k).round()
             options += [_with(x, column, torch.lerp(lo, hi, s / k)) for s in (step - 1, step + 1) if 0 <= s <= k]
+    for trade in [] if shared else space.trades:
+        changed = x
+        for column, change in zip(trade[:2], trade[2:], strict=True):
+            k, (lo, hi) = space.integer[column], space.bounds[:, column]
+            changed = _with(
+                changed, column, torch.lerp(lo, hi, ((x[column] - lo) / (hi - lo) * k).round() / k + change / k)
+            )
+        options.append(changed)
     return torch.stack(options) if options else x.new_empty(0, len(x))
 
 
@@ -70,7 +79,7 @@ def _sweep_shared(acqf: BatchedEnergyEntropy, X: Tensor, space: Space) -> Tensor
     most = sum(len(space.categorical.get(column, ())) + space.integer.get(column, 0) for column in space.shared)
     for _ in range(most):
         batches = [torch.where(space.tied, option, X) for option in alternatives(X[0], space, True)]
-        batches = [batch for batch in batches if bool(space.contains(batch).all())]
+        batches = [batch for batch in map(space.mended, batches) if len(batch) == len(X)]
         values = torch.cat([acqf.adapted(batch)(batch) for batch in (X, *batches)])
         best = int(values.argmax())  # the batch itself comes first, and wins a tie
         if best == 0:

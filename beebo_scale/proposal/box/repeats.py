@@ -29,16 +29,17 @@ def grid_steps(X: Tensor, space: Space) -> Tensor:
 def on_grid(X: Tensor, space: Space) -> Tensor:
     """Points of the space rested on the grid, n x d -> n x d.
 
-    Where the nearest step breaks an inequality, a step is taken to the side that the inequality likes; where that
-    fails too, or the inequality binds a column that the batch shares, the point stays as it is.
+    One column for each equality follows from the others. Where the nearest step breaks an inequality, a step is taken
+    to the side that the inequality likes; where that fails too, or the inequality binds a column that the batch
+    shares, the point stays as it is.
     """
     U, k = space.unit(X), _steps(space)
     free = space.continuous & ~(space.tied if space.coupled else torch.zeros_like(space.tied))
-    near = torch.where(free, space.own((U * k).round() / k), X)
+    near = torch.where(free, space.own(space.polytope.solved(torch.where(free, (U * k).round() / k, U), free)), X)
     fits = space.contains(near)
     lean = space.lean(space.unit(near))  # n x d
     stepped = torch.where(lean > 0, (U * k).ceil(), torch.where(lean < 0, (U * k).floor(), (U * k).round())) / k
-    leant = torch.where(free, space.own(stepped), X)
+    leant = torch.where(free, space.own(space.polytope.solved(torch.where(free, stepped, U), free)), X)
     leant = torch.where(space.contains(leant).unsqueeze(-1), leant, X)
     return torch.where(fits.unsqueeze(-1), near, leant)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import combinations
 from typing import Any
 
 import torch
@@ -13,10 +14,10 @@ from torch.quasirandom import SobolEngine
 
 from ...errors import InputError
 from . import polytope
-from .polytope import TOLERANCE, Inequality, project, slack
+from .polytope import TOLERANCE, Inequality, Polytope
 
+TRADED = 12  # steps of one whole number that others make up for, at most
 MENDED_POINTS = 50  # points that are mended one by one where no sampled point fits
-ROUNDS = 30  # of alternating projections, where inequalities bind shared columns
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,6 +30,7 @@ class Space:
         categorical: column -> its allowed codes (at least two, rising); the bounds are the first and the last.
         shared: columns that have one value in the whole batch.
         inequalities: triples of indices, coefficients and right-hand side; columns are continuous or integer.
+        equalities: the same, that hold with equality; two opposite inequalities are one too.
     """
 
     bounds: Tensor
@@ -36,6 +38,7 @@ class Space:
     categorical: Mapping[int, Tensor] = field(default_factory=dict)
     shared: tuple[int, ...] = ()
     inequalities: tuple[Inequality, ...] = ()
+    equalities: tuple[Inequality, ...] = ()
 
     @property
     def width(self) -> int:
@@ -87,22 +90,22 @@ class Space:
     @cached_property
     def plain(self) -> bool:
         """Whether bounds are all there is for the columns that move."""
-        return not len(self._faces[0])
+        return not len(self.polytope)
 
     @cached_property
-    def _faces(self) -> tuple[Tensor, Tensor]:
-        """The inequalities A x >= b in the unit cube, c x d and c, those left out that no point breaks."""
-        return polytope.faces(self.bounds, self.inequalities)
+    def polytope(self) -> Polytope:
+        """Inequalities and equalities in the unit cube, those left out that no point breaks."""
+        return Polytope.over(self.bounds, self.inequalities, self.equalities)
 
     @cached_property
     def coupled(self) -> bool:
-        """Whether an inequality binds a shared column."""
-        return bool((self._faces[0][:, self.tied] != 0).any())
+        """Whether a condition binds a shared column."""
+        return bool((self.polytope.A[:, self.tied] != 0).any())
 
     def lean(self, U: Tensor) -> Tensor:
         """Where the inequalities that each point breaks want it to go, by column: n x d in the unit cube -> n x d."""
-        A, b = self._faces
-        return (U @ A.mT < b).to(A) @ A
+        A, b = self.polytope.A, self.polytope.b
+        return ((U @ A.mT < b) & ~self.polytope.equal).to(A) @ A
 
     @cached_property
     def _steps(self) -> Tensor:
@@ -118,7 +121,7 @@ class Space:
         Raises:
             InputError: no point meets all inequalities.
         """
-        if len(self._faces[0]):
+        if not self.plain:
             self._anywhere(torch.full_like(self.bounds[0], 0.5) * self.relaxed)
 
     # --- the unit cube ---------------------------------------------------------------------------------
@@ -135,40 +138,16 @@ class Space:
     def relax(self, U: Tensor, moving: Tensor) -> Tensor:
         """The nearest batches inside, integers taken as continuous; for a gradient to move on.
 
-        Where inequalities bind shared columns the nearest batch is found by alternating projections, and what these
-        leave is mended: near, but not always nearest.
-
         Args:
             U: b x q x d, in the unit cube.
             moving: d booleans, the columns that may move, out of the relaxed ones.
         """
-        U = self.shared_mean(torch.where(moving, U.clamp(0.0, 1.0), U))
-        A, b = self._faces
-        if not len(A) or bool((slack(U.flatten(0, -2), A, b) >= 0).all()):
-            return U
-        if not bool((A[:, self.tied & moving] != 0).any()):
-            return self._onto(U.flatten(0, -2), moving).reshape(U.shape)
-        V, memory = U, torch.zeros_like(U)
-        for _ in range(ROUNDS):
-            W = self._onto((V + memory).flatten(0, -2), moving).reshape(U.shape)
-            memory = V + memory - W
-            V = self.shared_mean(W)
-        return torch.stack([self._mended(batch, moving) for batch in V])
-
-    def _onto(self, U: Tensor, moving: Tensor) -> Tensor:
-        """The nearest points that meet the inequalities with only some columns moving, n x d -> n x d."""
-        A, b = self._faces
-        return torch.where(moving, project(U, A * moving, b - U @ (A * ~moving).mT), U)
-
-    def _mended(self, U: Tensor, moving: Tensor) -> Tensor:
-        """A batch (q x d) on the inequalities. Shared columns stay where they leave room, else all move as one."""
-        V = self._onto(U, moving & ~self.tied)
-        missed = slack(V, *self._faces)
-        if bool((missed >= -TOLERANCE).all()):
-            return V
-        worst = int(missed.argmin())
-        point = self._onto(U[worst : worst + 1], moving)
-        return self._onto(torch.where(self.tied, point, U), moving & ~self.tied)
+        if self.plain:
+            return self.shared_mean(torch.where(moving, U.clamp(0.0, 1.0), U))
+        U = self.shared_mean(U)
+        if bool((self.polytope.A[:, self.tied & moving] != 0).any()):
+            return self.polytope.project_batches(U, moving, self.tied)
+        return self.polytope.project(U.flatten(0, -2), moving).reshape(U.shape)
 
     def shared_mean(self, U: Tensor) -> Tensor:
         """Shared columns replaced by their mean over the batch, ... q x d -> ... q x d."""
@@ -186,7 +165,7 @@ class Space:
         numbers leave no room there, the nearest that do are found by mixed integer programming.
         """
         U = self._rounded(self.shared_mean(self._rounded(self.unit(X))))
-        return self._exact(self._whole(U) if len(self._faces[0]) else U)
+        return self._exact(U if self.plain else self._whole(U))
 
     def _rounded(self, U: Tensor) -> Tensor:
         """Clipped, integers on the nearest step and labels on the nearest code, in the unit cube."""
@@ -205,12 +184,16 @@ class Space:
 
     def _whole(self, U: Tensor, again: bool = True) -> Tensor:
         """A rounded batch (q x d, unit cube) that meets the inequalities, whole numbers moved only where they must."""
-        A, b = self._faces
-        V = self._onto(U, self.continuous & ~self.tied)
-        for row in (slack(V, A, b) < -TOLERANCE).nonzero().squeeze(-1).tolist():
-            whole = polytope.nearest_whole(U[row], A, b, self._steps, ~self.relaxed | self.tied)
+        faces = self.polytope
+        V = self.relax(U[None], self.continuous)[0]
+        if bool((faces.slack(V) >= -TOLERANCE).all()):
+            return V
+        V = faces.project(U, self.continuous & ~self.tied)
+        for row in (faces.slack(V) < -TOLERANCE).nonzero().squeeze(-1).tolist():
+            whole = polytope.nearest_whole(U[row], faces, self._steps, ~self.relaxed | self.tied)
             if whole is not None:
-                V[row] = self._onto(torch.where(self.continuous, U[row], whole)[None], self.continuous & ~self.tied)[0]
+                start = torch.where(self.continuous, U[row], whole)[None]
+                V[row] = faces.project(start, self.continuous & ~self.tied)[0]
             elif again and self.shared:  # the shared columns leave no room: they move, and the batch with them
                 return self._whole(torch.where(self.tied, self._anywhere(U[row]), U), again=False)
             else:
@@ -223,10 +206,10 @@ class Space:
         Raises:
             InputError: there is none.
         """
-        whole = polytope.nearest_whole(u, *self._faces, self._steps, ~self.relaxed)
+        whole = polytope.nearest_whole(u, self.polytope, self._steps, ~self.relaxed)
         if whole is None:
             raise InputError("constraints: no point within the bounds meets them all; widen the bounds or drop one")
-        return self._onto(torch.where(self.continuous, u, whole)[None], self.continuous)[0]
+        return self.polytope.project(torch.where(self.continuous, u, whole)[None], self.continuous)[0]
 
     def _exact(self, U: Tensor) -> Tensor:
         X = self.own(U)
@@ -240,7 +223,7 @@ class Space:
         U = self.unit(X)
         inside = ((lo <= X) & (hi >= X)).all(-1)
         inside &= ((U - self._rounded(U)).abs() <= tolerance).all(-1)
-        return inside & (slack(U.reshape(-1, self.width), *self._faces) >= -tolerance).reshape(inside.shape)
+        return inside & (self.polytope.slack(U.reshape(-1, self.width)) >= -tolerance).reshape(inside.shape)
 
     # --- all points, random points ---------------------------------------------------------------------
 
@@ -281,9 +264,9 @@ class Space:
         moving = self.relaxed
         if like is not None:
             U, moving = torch.where(self.tied, self.unit(like), U), moving & ~self.tied
-        if not len(self._faces[0]):
+        if self.plain:
             return self._exact(U)
-        U = polytope.fill(U, *self._faces, moving, generator)
+        U = polytope.fill(U, self.polytope, moving, generator)
         found = self._feasible(U, moving)
         if not len(found):
             found = torch.cat([self._exact(self._whole(u)) for u in self._rounded(U[:MENDED_POINTS]).split(1)])
@@ -296,8 +279,25 @@ class Space:
             U, moving = torch.where(self.tied, self.unit(like), U), moving & ~self.tied
         return self._feasible(U, moving)
 
+    def mended(self, X: Tensor) -> Tensor:
+        """Those of the points (n x d) of which a projection of their own continuous columns makes one of the space."""
+        return X[self.contains(X)] if self.plain else self._feasible(self.unit(X), self.relaxed & ~self.tied)
+
+    @cached_property
+    def trades(self) -> list[tuple[int, int, int, int]]:
+        """Pairs of own whole numbers and the steps of each that together keep an equality."""
+        found = []
+        own = [column for column in self.integer if column not in self.shared]
+        for a in self.polytope.A[self.polytope.equal].tolist():
+            for i, j in combinations([column for column in own if a[column] != 0.0], 2):
+                ratio = -(a[i] / self.integer[i]) / (a[j] / self.integer[j])
+                n = next((n for n in range(1, TRADED + 1) if abs(n * ratio - round(n * ratio)) < 1e-9), 0)
+                found += [(i, j, sign * n, sign * round(n * ratio)) for sign in (1, -1) if n]
+        return found
+
     def _feasible(self, U: Tensor, moving: Tensor) -> Tensor:
-        X = self._exact(self._onto(self._rounded(U), moving & self.continuous))
+        U = self._rounded(U)
+        X = self._exact(U if self.plain else self.polytope.project(U, moving & self.continuous))
         return X[self.contains(X)]
 
     def _spread(self, U: Tensor) -> Tensor:

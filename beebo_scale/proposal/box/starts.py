@@ -50,9 +50,12 @@ def _greedy_start(acqf: BatchedEnergyEntropy, space: Space, q: int, generator: t
     tries: list[Tensor | None] = [None]
     if space.shared:
         tries, count = [*space.sample(SHARED_TRIES, generator)], max(256, count // SHARED_TRIES, 2 * q)
+    # Under constraints the summits of bounds alone say little: they are looked for at the best shared values only.
+    late = bool(space.shared) and not space.plain
     best, best_gain = None, -torch.inf
-    for like in tries:
-        X, first = _starting_points(acqf, space, count, generator, like)
+    for k in range(len(tries) + late):
+        like = tries[k] if k < len(tries) or best is None else best[0]
+        X, first = _starting_points(acqf, space, count, generator, like, not late or k == len(tries))
         X = X[first.argsort(descending=True, stable=True)[: max(POINTS_KEPT, 5 * q)]]
         rows, gain = greedy_eagerly(acqf.conditioned, X, q, acqf.temperature, acqf.sign)
         if best is None or float(gain.sum()) > best_gain:
@@ -62,7 +65,12 @@ def _greedy_start(acqf: BatchedEnergyEntropy, space: Space, q: int, generator: t
 
 
 def _starting_points(
-    acqf: BatchedEnergyEntropy, space: Space, count: int, generator: torch.Generator, like: Tensor | None
+    acqf: BatchedEnergyEntropy,
+    space: Space,
+    count: int,
+    generator: torch.Generator,
+    like: Tensor | None,
+    with_summits: bool = True,
 ) -> tuple[Tensor, Tensor]:
     """Candidates, summits of the acquisition function of a single point, points near these (n x d); their gains, n."""
     X = starting_candidates(acqf.posterior, space, count, generator, acqf.sign, like)
@@ -71,7 +79,7 @@ def _starting_points(
         X = X[some.sort().values.to(X.device)]
     first = score(acqf.conditioned, X, acqf.temperature, acqf.sign)
     around = space if like is None else space.with_shared(like)
-    if space.count <= count or not bool(around.continuous.any()):
+    if not with_summits or space.count <= count or not bool(around.continuous.any()):
         return X, first
     top = first.argsort(descending=True, stable=True)[:SUMMITS]
     summits = space.near(polish(acqf, X[top].unsqueeze(-2), around, SUMMIT_STEPS).squeeze(-2), like)

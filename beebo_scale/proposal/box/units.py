@@ -16,8 +16,8 @@ from ...screening import Encoder
 from ...screening.encoding import CategoricalColumn, ContinuousColumn
 from ...screening.files.opening import did_you_mean
 from ...specs.choice import Bounds, Box
-from .constraints import LinearInequality, parse_linear
-from .polytope import Inequality
+from .constraints import LinearConstraint, parse_constraints
+from .polytope import Inequality, solve_equalities
 from .space import Space
 
 if TYPE_CHECKING:
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 WHOLE_NUMBERS = 1_000_000  # in the range of one column; beyond, steps of one are as good as none
 DUST = 1e-9  # of a constraint's own unit
+ROUNDING = 1e-15  # of the numbers that meet in an equality
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,7 +47,7 @@ class BoxUnits:
     ranges: Mapping[str, tuple[float, float]]
     labels: Mapping[str, tuple[str, ...]]
     integer: tuple[str, ...]
-    constraints: tuple[LinearInequality, ...]
+    constraints: tuple[LinearConstraint, ...]
     shared: tuple[str, ...]
 
     def frame(self, X: Tensor) -> pd.DataFrame:
@@ -60,10 +61,37 @@ class BoxUnits:
             exact[name] = exact[name].clip(low, high)
             digits = 9 - math.floor(math.log10(high - low)) if high > low else 0
             frame[name] = (frame[name].round(digits) if high > low else frame[name]).clip(low, high)
-        for limit in self.constraints:  # rounding may break what the search kept
+        if any(limit.equal for limit in self.constraints):
+            frame = self._solved(frame, exact)
+        for limit in (limit for limit in self.constraints if not limit.equal):  # rounding may break what held
             broken = _excess(frame, limit) < np.minimum(0.0, _excess(exact, limit))
             frame.loc[broken] = exact.loc[broken]
         return frame.copy()  # in one piece: column by column pandas calls it fragmented, and warns from 100 on
+
+    def _solved(self, frame: pd.DataFrame, exact: pd.DataFrame) -> pd.DataFrame:
+        """Rounded rows (n) with one column for each equality put where that holds; where that fails, the exact row."""
+        names = list(self.ranges)
+        low, high = np.array([self.ranges[name] for name in names]).T
+        limits = [limit for limit in self.constraints if limit.equal]
+        E = np.array([[limit.coefficients.get(name, 0.0) for name in names] for limit in limits])
+        e, sizes = np.array([limit.bound for limit in limits]), np.abs(E) @ np.maximum(np.abs(low), np.abs(high))
+        still = np.isin(names, [*self.integer, *self.shared]) | (low == high)
+        X, scale = frame[names].to_numpy(float), np.where(still, 1.0, high - low)
+        room = np.where(still, 0.0, np.minimum(X - low, high - X) / scale)
+        lengths = np.linalg.norm(E * scale, axis=1, keepdims=True)
+        change = solve_equalities(np.zeros_like(X), E * scale / lengths, (e - X @ E.T) / lengths.T, room) * scale
+        solved = np.where(still, X, X + change)
+        digits = 12 - np.floor(np.log10(scale)).astype(int)
+        tidy = np.array([np.round(column, k) for column, k in zip(solved.T, digits, strict=True)]).T
+        left = np.ones(len(X), dtype=bool)
+        for values in (np.where(still, X, tidy), solved):  # without the dust of the solution, if that fits
+            fits = left & (np.abs(values @ E.T - e) <= ROUNDING * sizes).all(axis=1)
+            fits &= ((values >= low) & (values <= high)).all(axis=1)
+            frame.loc[fits, names] = values[fits]
+            left &= ~fits
+        left |= bool(left.any() and self.shared)  # the shared columns stay alike
+        frame.loc[left] = exact.loc[left]
+        return frame
 
     def record(self) -> dict[str, Any]:
         """What a run file says about the box, plain types only."""
@@ -79,7 +107,7 @@ class BoxUnits:
         return {"bounds": given} | extras
 
 
-def _excess(frame: pd.DataFrame, limit: LinearInequality) -> Any:
+def _excess(frame: pd.DataFrame, limit: LinearConstraint) -> Any:
     """How far each row (n) is inside a constraint, in its own unit."""
     return sum(factor * frame[name].to_numpy() for name, factor in limit.coefficients.items()) - limit.bound
 
@@ -98,7 +126,7 @@ def units_of(encoder: Encoder, box: Box) -> BoxUnits:
 
     Raises:
         InputError: a column that is missing, unknown or of another kind, an empty range, a label that was not
-            measured, a text that is no linear inequality, or inequalities that no point satisfies.
+            measured, a text that is no linear constraint, or constraints that no point satisfies.
     """
     ranges, labels = _columns(encoder, _by_name(encoder, box.bounds))
     whole, shared = _names(encoder, box.integer, "integer"), _names(encoder, box.shared, "shared")
@@ -106,15 +134,17 @@ def units_of(encoder: Encoder, box: Box) -> BoxUnits:
         if name not in ranges:
             raise InputError(f"integer: column {name!r} is categorical; name columns of numbers only")
         ranges[name] = _whole_range(name, *ranges[name])
-    limits = tuple(parse_linear(text, list(encoder.kinds)) for text in box.constraints)
+    limits = parse_constraints(box.constraints, list(encoder.kinds))
     _check_limits(limits, ranges)
+    bound = [limit for limit in limits if any(len(set(ranges[name])) > 1 for name in limit.coefficients)]  # can break
     places = {column.name: i for i, column in enumerate(encoder.columns)}  # all of width one
     space = Space(
         bounds=_encoded_bounds(encoder, ranges, labels),
         integer={places[name]: int(high - low) for name in whole for low, high in [ranges[name]] if high > low},
         categorical={places[name]: _codes(encoder, name, chosen) for name, chosen in labels.items() if chosen[1:]},
         shared=tuple(places[name] for name in shared),
-        inequalities=tuple(_encoded(encoder, places, limit) for limit in limits),
+        inequalities=tuple(_encoded(encoder, places, limit) for limit in bound if not limit.equal),
+        equalities=tuple(_encoded(encoder, places, limit) for limit in bound if limit.equal),
     )
     space.check()
     return BoxUnits(encoder, space, ranges, labels, whole, limits, shared)
@@ -214,15 +244,17 @@ def _whole_range(name: str, low: float, high: float) -> tuple[float, float]:
     return first, last
 
 
-def _check_limits(limits: Sequence[LinearInequality], ranges: Mapping[str, tuple[float, float]]) -> None:
+def _check_limits(limits: Sequence[LinearConstraint], ranges: Mapping[str, tuple[float, float]]) -> None:
     """Refuse, by its text, a constraint on a label and one that no corner of the box meets."""
     for limit in limits:
-        most = 0.0
+        most = least = 0.0
         for name, factor in limit.coefficients.items():
             if name not in ranges:
                 raise InputError(f"constraints: {limit.text!r} names {name!r}, which is categorical; limit its labels")
             most += max(factor * end for end in ranges[name])
-        if most < limit.bound - DUST * max(1.0, abs(limit.bound)):
+            least += min(factor * end for end in ranges[name])
+        dust = DUST * max(1.0, abs(limit.bound))
+        if most < limit.bound - dust or (limit.equal and least > limit.bound + dust):
             raise InputError(
                 f"constraints: no point within the bounds satisfies {limit.text!r}; widen the bounds or drop it"
             )
@@ -246,8 +278,8 @@ def _codes(encoder: Encoder, name: str, labels: Sequence[str]) -> Tensor:
     return torch.tensor([levels.index(label) for label in labels], dtype=torch.float64)
 
 
-def _encoded(encoder: Encoder, places: Mapping[str, int], limit: LinearInequality) -> Inequality:
-    """sum_i c_i x_i >= b with x_i = low_i + scale_i u_i."""
+def _encoded(encoder: Encoder, places: Mapping[str, int], limit: LinearConstraint) -> Inequality:
+    """sum_i c_i x_i >= b (or = b) with x_i = low_i + scale_i u_i."""
     columns = [encoder.columns[places[name]] for name in limit.coefficients]
     factors = list(limit.coefficients.values())
     scaled = [factor * column.scale for factor, column in zip(factors, columns, strict=True)]  # type: ignore[attr-defined]

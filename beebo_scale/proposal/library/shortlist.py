@@ -138,7 +138,7 @@ class Shortlist:
         known = [torch.ones_like(groups[0], dtype=torch.bool)]
 
         def add(score: float, number: int, code: int | None) -> None:
-            scores.append(torch.full((number,), score).to(scores[0]))
+            scores.append(scores[0].new_full((number,), score))
             groups.append(torch.zeros(number, len(caps), dtype=torch.long))
             known.append(torch.zeros(number, len(caps), dtype=torch.bool))
             if code is not None:

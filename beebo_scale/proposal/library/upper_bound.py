@@ -139,7 +139,7 @@ def _refresh(state: LazyGreedy, ceiling: Tensor) -> None:
 def _bound_chosen(state: LazyGreedy, bound: Tensor, prefixes: Tensor) -> None:
     """The chosen rows' own bounds: the gain before a row's turn, the mean alone after it; changes `bound`."""
     turns = torch.arange(len(state), device=bound.device)
-    gains = torch.tensor(state.gains).to(bound)
+    gains = torch.tensor(state.gains, dtype=torch.float64).to(bound)
     chosen, noise = torch.tensor(state.chosen, device=bound.device), _noise(state)
     for part in turns.split(SCORED_AT_ONCE):
         L, sigma2 = state.L[part].tril(int(part[0]) - 1), noise[part].unsqueeze(-1)

@@ -33,8 +33,8 @@ def held_out_rows(n: int, batches: int = BATCHES) -> Tensor:
 
 def others(rows: Tensor, n: int) -> Tensor:
     """All but some rows of n, in order."""
-    left = torch.ones(n, dtype=torch.bool)
-    left[rows.flatten().cpu()] = False
+    left = torch.ones(n, dtype=torch.bool, device=rows.device)
+    left[rows.flatten()] = False
     return left.nonzero().squeeze(-1)
 
 

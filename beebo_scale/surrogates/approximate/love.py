@@ -166,8 +166,8 @@ def raised_root(
 
 def _solve(solver: CovarianceSolver, y: Tensor, held: Tensor, options: LoveOptions) -> Solution:
     """The mean's weights (first column) and the columns `held` of (K + Sigma)^-1: they help each other to converge."""
-    columns = torch.zeros(len(y), len(held)).to(y)
-    columns[held, torch.arange(len(held))] = 1.0
+    columns = y.new_zeros(len(y), len(held))
+    columns[held, torch.arange(len(held), device=y.device)] = 1.0
     relative = y.new_zeros(1 + len(held))
     relative[0] = options.mean_tolerance
     # What C + Sigma = (columns of the inverse)_hh^-1 may be off by, where it is no larger than the prior's.

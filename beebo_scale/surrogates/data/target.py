@@ -10,7 +10,8 @@ z = (g(y) - shift) / scale, with g one of
 - rank: the normal score of a value's rank among the measured ones (`quantiles.py`), for targets whose distribution is
   odd in other ways. Only the order of the measured values and the shape between them is left.
 
-`choose_transform` picks by held-out rows; "auto" is a rule that looks at the distribution of y alone.
+`choose_transform` picks by held-out rows, and so does `fit` for "auto" where it can (`automatic_transform`); here
+"auto" is a rule that looks at the distribution of y alone.
 
 What is predicted is a measurement, y = g^-1(f + noise), with its mean and standard deviation, and beside it the value
 without noise, g^-1(f). Their means differ after a transform: noise of variance s^2 adds s^2 where g is the square root

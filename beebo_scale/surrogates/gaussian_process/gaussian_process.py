@@ -81,6 +81,7 @@ class FitReport:
         log_likelihood: log marginal likelihood of those rows at the end (standardised units).
         starts: how many starts were tried.
         limits: where hyperparameters stopped that could not go on, in words; none if the fit ended well.
+        notes: what else a user should know.
     """
 
     rows: int
@@ -89,17 +90,19 @@ class FitReport:
     log_likelihood: float
     starts: int = 1
     limits: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
 
     @property
     def warning(self) -> str:
         """What a user should know of the fit in one line; empty if all is well."""
         if not self.limits:
-            return ""
+            return "; ".join(self.notes)
         tried = f", from {self.starts} starts" if self.starts > 1 else ""
-        return (
+        limit = (
             f"the fit of the hyperparameters stopped at a limit{tried} ({'; '.join(self.limits)}): look at the "
             "predicted uncertainty before you trust it"
         )
+        return "; ".join([*self.notes, limit])
 
 
 def log_marginal_likelihood(gp: GaussianProcess, data: Measurements) -> Tensor:

@@ -8,6 +8,7 @@ from typing import Any
 from torch import Tensor
 
 from ...posterior import Posterior
+from ...protocols import Noise
 
 
 @dataclass(frozen=True)
@@ -47,6 +48,22 @@ class TaskNoise:
     def to(self, *args: Any, **kwargs: Any) -> TaskNoise:
         """The same noise with another dtype or on another device."""
         return TaskNoise(self.variance.to(*args, **kwargs), self.column)
+
+
+@dataclass(frozen=True)
+class ScaledNoise:
+    """A multiple of another noise variance."""
+
+    base: Noise
+    factor: float
+
+    def __call__(self, X: Tensor) -> Tensor:
+        """... q x d -> ... q."""
+        return self.factor * self.base(X)
+
+    def to(self, *args: Any, **kwargs: Any) -> ScaledNoise:
+        """The same noise with another dtype or on another device."""
+        return ScaledNoise(self.base.to(*args, **kwargs), self.factor)
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,7 @@
 import pytest
 
 from beebo_scale.errors import InputError
-from beebo_scale.proposal.box.constraints import parse_linear
+from beebo_scale.proposal.box.constraints import parse_constraints, parse_linear
 
 NAMES = ["acid", "base", "base 2", "pH", "flow (ml/min)", "x"]
 
@@ -27,6 +27,19 @@ def test_inequalities_are_read(text, coefficients, bound):
     assert linear.bound == bound
 
 
+@pytest.mark.parametrize("text", ["acid + base + x == 1", "acid + base = 1 - x"])
+def test_equalities_are_read(text):
+    linear = parse_linear(text, NAMES)
+    assert linear.coefficients == {"acid": 1.0, "base": 1.0, "x": 1.0}
+    assert linear.bound == 1.0
+    assert linear.equal
+
+
+def test_two_opposite_inequalities_are_an_equality():
+    texts = ["acid + 2*base <= 3", "x >= base", "6 <= 4*base + 2*acid", "acid + 2*base >= 1"]
+    assert [limit.equal for limit in parse_constraints(texts, NAMES)] == [True, False, True, False]
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [
@@ -38,6 +51,9 @@ def test_inequalities_are_read(text, coefficients, bound):
         ("acid <= 80 <= base", "is not one comparison"),
         ("acid + base", "is not one comparison"),
         ("acid = 3", "compares by '='"),
+        ("acid == 3", "give it as the bounds"),
+        ("acid + base => 3", "compares by '=>'; write <=, >= or =="),
+        ("acid + base != 3", "compares by '!='"),
         ("acid < 3", "compares by '<'"),
         ("2*(acid + base) <= 3", "has brackets"),
         ("acid^2 <= 3", "has '^'"),

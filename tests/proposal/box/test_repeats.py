@@ -52,6 +52,16 @@ def test_the_grid_keeps_inequalities_and_single_values():
     assert ((moved - X).abs() <= 1.01 / GRID * (bounds[1] - bounds[0])).all()
 
 
+def test_the_grid_keeps_an_equality():
+    sums = (torch.arange(3), torch.ones(3, dtype=torch.float64), 1.0)
+    space = Space(torch.tensor([[0.0] * 3, [1.0] * 3], dtype=torch.float64), equalities=(sums,))
+    X = space.sample(300, generator())
+    moved = on_grid(X, space)
+    close(moved.sum(-1), torch.ones(300, dtype=torch.float64), atol=1e-15)
+    assert (moved * GRID - (moved * GRID).round()).abs().max() < 1e-9
+    assert ((moved - X).abs() <= 1.01 / GRID).all()
+
+
 def test_a_fixed_column_tells_measured_points_apart():
     space = Space(torch.tensor([[0.0, 0.5], [1.0, 0.5]], dtype=torch.float64))
     measured = torch.tensor([[0.2, 0.5], [0.3, 0.9]], dtype=torch.float64)

@@ -44,7 +44,11 @@ def spaces(draw):
         coefficients = normal(len(numbers), seed=seed + 3 + k)
         room = draw(st.sampled_from([0.0, 0.01, 0.3]))  # no room at all: the point lies on the face
         limits.append((torch.tensor(numbers), coefficients, float(coefficients @ point[numbers]) - room))
-    return Space(bounds, integer, categorical, shared, tuple(limits)), seed
+    same = []
+    if numbers and draw(st.booleans()):
+        coefficients = normal(len(numbers), seed=seed + 8)
+        same.append((torch.tensor(numbers), coefficients, float(coefficients @ point[numbers])))
+    return Space(bounds, integer, categorical, shared, tuple(limits), tuple(same)), seed
 
 
 def assert_inside(space, X):
@@ -58,6 +62,8 @@ def assert_inside(space, X):
         assert torch.isin(X[..., column], codes).all()
     for indices, coefficients, bound in space.inequalities:
         assert (X[..., indices] @ coefficients >= bound - 1e-9).all()
+    for indices, coefficients, bound in space.equalities:
+        close(X[..., indices] @ coefficients, torch.full(X.shape[:-1], bound, dtype=torch.float64), atol=1e-11)
     assert space.contains(X).all()
 
 
@@ -102,6 +108,8 @@ def test_a_relaxed_batch_meets_bounds_inequalities_and_shares(drawn):
         close(X[..., space.tied], X[..., :1, space.tied].expand(2, 4, -1), atol=1e-12)
         for indices, coefficients, bound in space.inequalities:
             assert (X[..., indices] @ coefficients >= bound - 1e-8).all()
+        for indices, coefficients, bound in space.equalities:
+            assert ((X[..., indices] @ coefficients - bound).abs() <= 1e-8).all()
 
 
 def test_relaxing_finds_the_nearest_batch_where_a_shared_column_is_bound():
@@ -112,7 +120,7 @@ def test_relaxing_finds_the_nearest_batch_where_a_shared_column_is_bound():
     # minimise 3 (s - 1/2)^2 + (x_1 - 0.9)^2 + (x_3 - 0.7)^2 with x = 1 - s
     s = (3 * 0.5 + 0.1 + 0.3) / 5
     expected = torch.tensor([[[s, 1 - s], [s, 0.1], [s, 1 - s]]], dtype=torch.float64)
-    close(U, expected, atol=1e-3)
+    close(U, expected, atol=1e-12)
 
 
 def test_whole_numbers_that_leave_no_room_move():
@@ -132,6 +140,39 @@ def test_a_shared_whole_number_moves_where_it_leaves_no_room():
     space = Space(bounds, integer={0: 4}, shared=(0,), inequalities=limits)
     X = space.settle(torch.tensor([[1.0, 0.9], [1.0, 0.2]], dtype=torch.float64))
     close(X, torch.tensor([[2.0, 0.9], [2.0, 0.5]], dtype=torch.float64))
+
+
+def test_a_mixture_is_sampled_all_over_and_settled_to_rounding():
+    bounds = torch.tensor([[0.0] * 3, [1.0] * 3], dtype=torch.float64)
+    space = Space(bounds, equalities=(inequality([0, 1, 2], [1.0, 1.0, 1.0], 1.0),))
+    X = space.sample(2000, generator())
+    close(X.sum(-1), torch.ones(2000, dtype=torch.float64), atol=1e-14)
+    close(X.mean(0), torch.full((3,), 1 / 3, dtype=torch.float64), atol=0.02)
+    assert X.amin() < 0.01
+    assert X.amax() > 0.9
+    settled = space.settle(X + 0.3)
+    close(settled.sum(-1), torch.ones(2000, dtype=torch.float64), atol=1e-14)
+    inside = (X <= 0.7).all(-1)  # what is above one is clipped first
+    close(settled[inside], X[inside], atol=1e-12)  # (1, 1, 1) is at right angles
+
+
+def test_whole_numbers_under_an_equality():
+    bounds = torch.tensor([[0.0] * 3, [20.0, 20.0, 10.0]], dtype=torch.float64)
+    limits = (inequality([0, 1, 2], [1.0, 1.0, 2.0], 21.0),)
+    space = Space(bounds, integer={0: 20, 1: 20, 2: 10}, equalities=limits)
+    X = space.sample(300, generator())
+    assert (X[:, 0] + X[:, 1] + 2 * X[:, 2] == 21).all()
+    assert len(X.unique(dim=0)) > 30
+    X = space.settle(space.own(uniform(30, 3)))
+    assert (X[:, 0] + X[:, 1] + 2 * X[:, 2] == 21).all()
+    assert set(space.trades) == {
+        (0, 1, 1, -1),
+        (0, 1, -1, 1),
+        (0, 2, 2, -1),
+        (0, 2, -2, 1),
+        (1, 2, 2, -1),
+        (1, 2, -2, 1),
+    }
 
 
 def test_spaces_without_points():

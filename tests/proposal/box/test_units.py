@@ -85,6 +85,49 @@ def test_batches_in_own_units_meet_everything_exactly():
     close(torch.tensor(frame["acid"].to_numpy()) / 50, X[:, 0], atol=1e-9)
 
 
+def test_an_equality_holds_in_own_units_after_rounding():
+    encoder = Encoder(tuple(ContinuousColumn(name, 0.07, 0.9) for name in "abc"))
+    box = Box({"a": (0, 1), "b": (0, 0.6), "c": (0.1, 1)}, (), ["a + b + c == 1"])
+    settings = units_of(encoder, box)
+    frame = settings.frame(settings.space.sample(300, torch.Generator().manual_seed(0)))
+    assert (abs(frame["a"] + frame["b"] + frame["c"] - 1) <= 4e-16).all()
+    for name, (low, high) in settings.ranges.items():
+        assert frame[name].between(low, high).all()
+        assert (abs(frame[name] - frame[name].round(10)) < 1e-15).mean() > 0.99
+    both = units_of(encoder, Box(box.bounds, (), ["a + b + c <= 1", "2 <= 2*a + 2*b + 2*c"]))
+    assert both.record()["constraints"] == ["a + b + c <= 1", "2 <= 2*a + 2*b + 2*c"]
+    assert both.space.polytope.equal.tolist() == [True]
+    X = settings.space.sample(50, torch.Generator().manual_seed(1))
+    pd.testing.assert_frame_equal(settings.frame(X), both.frame(X))
+
+
+def test_an_equality_with_whole_numbers_and_a_shared_column():
+    box = Box(MIXED, ["cycles"], ["acid + 0.3*base + 2*cycles = 41.7"], ["acid"])
+    settings = units_of(mixed(), box)
+    space = settings.space
+    like = space.sample(1, torch.Generator().manual_seed(0))[0]
+    frame = settings.frame(space.settle(space.sample(40, torch.Generator().manual_seed(0), like)))
+    assert (abs(frame["acid"] + 0.3 * frame["base"] + 2 * frame["cycles"] - 41.7) < 1e-13).all()
+    assert frame["acid"].nunique() == 1
+    assert frame["cycles"].nunique() > 1
+
+
+def test_fixed_columns_that_meet_a_constraint_exactly_are_taken():
+    random = np.random.default_rng(0)
+    for draw in range(600):
+        values, factors = random.integers(0, 2000, 3) / 1000.0, random.integers(1, 30, 3) / 10.0
+        total = round(float(values @ factors), 6)
+        ends = np.sort(random.random((3, 2)) * 10.0 ** random.integers(-2, 4, (3, 1)), axis=1)
+        columns = [ContinuousColumn(name, *pair) for name, pair in zip("abc", ends.tolist(), strict=True)]
+        encoder = Encoder((*columns, ContinuousColumn("free", 0.0, 1.0)))
+        text = " + ".join(f"{factor}*{name}" for factor, name in zip(factors, "abc", strict=True))
+        bounds = dict(zip("abc", values.tolist(), strict=True)) | {"free": (0, 1)}
+        settings = units_of(encoder, Box(bounds, (), [f"{text} {('<=', '>=', '==')[draw % 3]} {total}"]))
+        assert settings.space.plain
+        with pytest.raises(InputError, match="no point within the bounds"):
+            units_of(encoder, Box(bounds, (), [f"{text} >= {total + 1e-3}"]))
+
+
 def test_no_dust_is_left():
     settings = units_of(box(), Box({"temp": (0.1, 0.7), "pH": 6.1}))
     X = settings.space.own(torch.tensor([[0.0, 0.0], [1 / 3, 0.0], [0.5, 0.0], [1.0, 0.0]], dtype=torch.float64))

@@ -105,9 +105,11 @@ class Case:
     def value(self, batch):
         """a(X) given what is pending, by whole matrices: I(X | P) = I(X and P) - I(P)."""
         x = list(self.inputs[list(batch)])
+        if not x:
+            return 0.0
         running = [] if self.rules.pending is None else self.rules.pending[:, 0].long().tolist()
         information = self.information(x + running) - (self.information(running) if running else 0.0)
-        return float(self.choice.sign * self.mean[x].sum() + self.choice.temperature * information)
+        return self.energy(batch) + float(self.choice.temperature * information)
 
     def information(self, x):
         return 0.5 * (
@@ -142,6 +144,23 @@ class Case:
             batch.append(next(i for i, v in zip(others, values, strict=True) if v >= max(values) - 1e-10))
         return batch
 
+    def formula(self, batch):
+        """The bound without limits, each term from whole matrices: the smallest over all prefixes of the batch."""
+        inputs = [i for i in range(len(self.inputs)) if self.inputs[i] not in self.pending]
+        if not self.rules.allow_repeats:
+            inputs = [i for i in inputs if self.inputs[i] not in self.inputs[:i]]
+            batch = [int(np.argmax(self.inputs == self.inputs[i])) for i in batch]  # the first of its copies
+        totals = []
+        for size in range(len(batch) + 1):
+            spent = self.value(batch[:size]) - self.energy(batch[:size])
+            more = [self.energy([o]) + self.value([*batch[:size], o]) - self.energy([*batch[:size], o]) for o in inputs]
+            own = [m - spent if o not in batch[:size] else self.energy([o]) for o, m in zip(inputs, more, strict=True)]
+            totals.append(spent + sum(sorted(own)[-self.choice.q :]))
+        return min(totals)
+
+    def energy(self, batch):
+        return float(self.choice.sign * self.mean[self.inputs[list(batch)]].sum())
+
     def best(self):
         return max(
             self.value(b) for b in itertools.combinations(range(len(self.inputs)), self.choice.q) if self.fits(b)
@@ -153,9 +172,10 @@ LIMITS = [{}, {"a": 1}, {"a": 2}, {"a": 2, "b": 2}]
 
 def case_of(seed):
     draw = np.random.default_rng(seed)
-    n, rows, q = int(draw.integers(5, 9)), int(draw.integers(7, 11)), int(draw.integers(1, 5))
-    values = draw.choice([-1.0, 0.0, 0.5, 1.0], n) if seed % 4 == 0 else draw.normal(draw.choice([-3, 0, 3]), 1, n)
-    root = draw.choice([0.0, 1.0], (n, 2)) if seed % 3 == 0 else draw.normal(size=(n, n))  # the first makes ties
+    n, rows, q = int(draw.integers(5, 12)), int(draw.integers(7, 11)), int(draw.integers(2, 5))
+    level, spread = draw.choice([-3.0, -1.0, 0.0, 3.0]), draw.choice([0.1, 0.1, 1.0])
+    values = draw.choice([-1.0, 0.0, 0.5, 1.0], n) if seed % 4 == 0 else draw.normal(level, spread, n)
+    root = draw.choice([0.0, 1.0], (n, 2)) if seed % 4 == 0 else 3 * draw.normal(size=(n, 3))  # the first makes ties
     noise = torch.from_numpy(draw.choice([0.1, 1.0], n) if seed % 5 == 0 else np.full(n, 0.3))
     posterior = Table(torch.from_numpy(values), torch.from_numpy(root), TableNoise(noise))
     groups = pd.DataFrame({"a": draw.integers(0, 4, rows).astype(str), "b": draw.integers(0, 3, rows).astype(str)})
@@ -176,7 +196,7 @@ def seeds(request, monkeypatch):
     if request.param == "stale":
         monkeypatch.setattr(upper_bound, "WORK", 0)
         monkeypatch.setattr(shortlist, "LARGEST", 0)
-    return {"kept": range(120), "short": range(120, 240), "stale": range(240, 360)}[request.param]
+    return {"kept": range(120), "short": range(120, 240), "stale": range(240, 400)}[request.param]
 
 
 @pytest.mark.slow
@@ -194,13 +214,15 @@ def test_no_batch_is_above_the_bound(seeds):
         assert max(record["value"], best - 1e-9) <= record["upper_bound"]
         if record["certified"]:
             assert value == pytest.approx(case.value(case.greedy()), rel=1e-9, abs=1e-9)
-        plain = not case.limits and not case.rules.allow_repeats and seeds[0] == 0
-        if case.choice.temperature == 0.0 and plain:
-            assert record["upper_bound"] == pytest.approx(best, rel=1e-9, abs=1e-9)
+        if not case.limits:  # what was not kept, or not computed anew, only makes the bound larger
+            exact = case.formula(batch)
+            assert record["upper_bound"] >= exact - 1e-9
+            assert seeds[0] > 0 or record["upper_bound"] == pytest.approx(exact, rel=1e-9, abs=1e-9)
+            assert case.choice.temperature > 0.0 or exact == pytest.approx(best, rel=1e-9, abs=1e-9)
         checked += 1
         tight += record["upper_bound"] <= best + 0.1 * (1 + abs(best))
     assert checked >= 60  # more than 200 in all three
-    assert tight > 0.8 * checked
+    assert seeds[0] == 240 or tight > 0.6 * checked  # stale bounds are loose
 
 
 def test_three_rows_where_the_batch_has_half_the_best_value():

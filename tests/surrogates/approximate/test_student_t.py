@@ -4,16 +4,18 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from scipy import stats
 
 import beebo_scale as bs
 from beebo_scale import Approximation
 from beebo_scale.surrogates.approximate.inducing import select_inducing_points
-from beebo_scale.surrogates.approximate.student_t import DEGREES, StudentSVGP, expected_log_density
+from beebo_scale.surrogates.approximate.student_t import DEGREES, INFORMATIVE, StudentSVGP, expected_log_density
 from beebo_scale.surrogates.data.observations import Observations
 from tests.helpers import close, normal, uniform
 from tests.surrogates.gaussian_process.test_gaussian_process import process
 
 SIZE = Approximation(inducing_points=30, epochs=120)
+NORMAL = np.linspace(-9, 9, 1801)  # nodes for f
 KINDS = {"a": "continuous", "b": "continuous"}
 
 
@@ -42,6 +44,24 @@ def test_expectation_against_fine_quadrature():
         expected = torch.trapezoid(value * weight, x)
         actual = expected_log_density(*(part[i : i + 1].double() for part in (y, mean, variance, s2)))
         close(actual[0], expected, rtol=1e-4, atol=1e-4)
+
+
+def test_information_of_a_measurement_is_that_of_the_noise_of_the_posterior():
+    """I(f; y) = h(y) - h(t), by quadrature, with f ~ N(0, v) and s = 1; never above 1/2 ln(1 + v / 1.4) by 0.1 nats."""
+    gaps, naive = [], []
+    for v in (0.01, 0.1, 1.0, 10.0, 100.0):
+        weight = 0.375 * stats.norm.pdf(NORMAL)  # 3 / 8: t with 4 degrees of freedom at zero
+        u = np.linspace(-10, 10, 601)
+        z = np.sinh(u)  # dense near zero, far out at the ends
+        density = np.array([np.trapezoid((1 + (x - v**0.5 * NORMAL) ** 2 / 4) ** -2.5 * weight, NORMAL) for x in z])
+        terms = np.where(density > 0, -density * np.log(np.maximum(density, 1e-300)), 0.0)
+        information = np.trapezoid(terms * np.cosh(u), u) - stats.t.entropy(DEGREES)
+        gaps.append(0.5 * np.log1p(v / INFORMATIVE) - information)
+        naive.append(0.5 * np.log1p(v) - information)
+    assert abs(gaps[0]) < 1e-4  # the Fisher information: v / 2.8
+    assert min(gaps) > -1e-3
+    assert max(gaps) < 0.1
+    assert max(naive) == pytest.approx(0.26, abs=4e-3)  # with s^2 for the noise
 
 
 def test_gradient_of_the_bound_against_finite_differences():
@@ -99,6 +119,8 @@ def test_outliers_count_little(tmp_path):
     summary = surrogate.summary()
     assert (summary["kind"], summary["likelihood"]) == ("svgp", "student-t")
     assert 0.1 < summary["noise_std"] < 0.35  # the scale of the bulk
+    X = torch.rand(3, 2, dtype=torch.float64)
+    close(surrogate.posterior().noise(X), (INFORMATIVE * surrogate.gp.sigma2).detach().expand(3))
     surrogate.save(tmp_path / "model.ckpt")
     again = bs.load_surrogate(tmp_path / "model.ckpt")
     assert again.likelihood == "student-t"

@@ -7,6 +7,7 @@ import torch
 from scipy.stats import norm
 
 import beebo_scale as bs
+from beebo_scale.surrogates.data import choose_transform as module
 from beebo_scale.surrogates.data.choose_transform import choose_transform, log_density, transform_scores
 from beebo_scale.surrogates.data.target import TargetScale
 from tests.helpers import close, normal, uniform
@@ -55,6 +56,77 @@ def test_a_choice_has_a_seed_and_keeps_replicates_together():
     assert transform_scores(doubled, seed=1)["none"] > transform_scores(table, seed=1)["none"] - 0.5
 
 
+def ec50(n, seed=1):
+    """y = 10^(3 z), z smooth in two columns: six orders of magnitude."""
+    rng = np.random.default_rng(seed)
+    x = rng.uniform(size=(n, 2))
+    z = np.sin(5 * x[:, 0]) * np.cos(4 * x[:, 1]) + 0.05 * rng.standard_normal(n)
+    return pd.DataFrame({"a": x[:, 0], "b": x[:, 1], "y": 10 ** (3 * z)})
+
+
+def test_auto_finds_the_good_end_of_a_minimised_target():
+    """The root sees nothing there: with log the best rows come first, with sqrt they are found by chance."""
+    frame = ec50(600)
+    table, pool = bs.read_table(frame[:60], target="y"), bs.read_table(frame[60:], target="y")
+    best = set(np.argsort(pool.y)[:25])
+    found = {}
+    for transform in ("auto", "log", "sqrt"):
+        surrogate = bs.fit(table, transform=transform, minimize=True)
+        with torch.no_grad():
+            mean = surrogate.posterior().mean(surrogate.encoder.encode(pool))
+        found[transform] = len(best & set(mean.argsort()[:50].tolist()))
+    assert found["auto"] == found["log"] > 22
+    assert found["sqrt"] < 5  # 50 of 540 at random would find 2
+
+
+def test_cells_share_out_the_line_and_the_median_parts_good_from_bad():
+    y = torch.tensor([2.0, 10.0, 1.0, 5.0, 2.0, 9.0], dtype=torch.float64)
+    low, high = module._cells(y)
+    close(low, torch.tensor([1.5, 9.5, 0.5, 3.5, 1.5, 7.0], dtype=torch.float64))
+    close(high, torch.tensor([3.5, 10.5, 1.5, 7.0, 3.5, 9.5], dtype=torch.float64))
+    for minimize in (True, False):
+        good, edge = module._good(y, low, high, minimize)
+        assert good.tolist() == [minimize == (value < 3.5) for value in y.tolist()]
+        assert float(edge) == 3.5
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("minimize", [None, False, True])
+def test_the_true_transform_has_the_best_score_from_either_end(minimize):
+    scores = transform_scores(screen(SHAPES["log"], n=90), minimize=minimize)
+    assert min(scores, key=scores.get) == "log"
+
+
+def test_auto_asks_no_rows_where_it_need_not(monkeypatch):
+    monkeypatch.setattr(module, "_compared", lambda *_: pytest.fail("compared"))
+    plain = screen(SHAPES["none"])
+    assert bs.fit(plain).scale.transform == "none"  # near to normal
+    few = plain.frame.assign(y=np.exp(3 * plain.y))[:9]
+    assert bs.fit(bs.read_table(few, target="y")).scale.transform == "sqrt"  # the rule
+    known = few.assign(v=1.0)
+    assert bs.fit(bs.read_table(known, target="y", noise_variance="v")).scale.transform == "none"
+    two = plain.frame.assign(y=np.exp(3 * plain.y), w=plain.y)
+    fitted = bs.fit(bs.read_table(two, target={"y": 1.0, "w": 1.0}))
+    assert [task.scale.transform for task in fitted.design.tasks] == ["sqrt", "none"]
+
+
+def nlpd(mean, seed=0):
+    return mean + 0.5 * normal(100, seed=seed)
+
+
+@pytest.mark.parametrize(
+    ("compared", "usual", "chosen"),
+    [
+        ({"none": nlpd(1.0), "log": nlpd(0.5), "rank": nlpd(1.2)}, "none", "log"),
+        ({"none": nlpd(1.0), "log": nlpd(0.99, seed=1) - 0.01, "rank": nlpd(1.2)}, "none", "none"),  # within the error
+        ({"none": nlpd(1.0), "log": nlpd(0.99), "rank": nlpd(1.2)}, None, "log"),
+        ({"none": nlpd(1.0), "rank": nlpd(0.1)}, "sqrt", "rank"),
+    ],
+)
+def test_which_is_chosen(compared, usual, chosen):
+    assert module._chosen(compared, usual) == chosen
+
+
 def test_fit_takes_the_choice():
     table = screen(SHAPES["log"])
     surrogate = bs.fit(table, transform="held-out")
@@ -86,7 +158,7 @@ def test_density_of_a_small_cell_is_that_of_the_jacobian(transform):
     mean, std = 0.3 * normal(50), 0.2 + uniform(50, seed=1)
     slope = {"none": torch.ones_like(y), "sqrt": 0.5 / y.sqrt(), "log": 1 / y}[transform] / scale.scale
     expected = torch.from_numpy(norm.logpdf(scale.standardise(y), mean, std)) + slope.log()
-    close(log_density(scale, y, mean, std, 1e-4), expected, rtol=1e-5, atol=1e-5)
+    close(log_density(scale, y - 5e-5, y + 5e-5, mean, std), expected, rtol=1e-5, atol=1e-5)
 
 
 @pytest.mark.parametrize("transform", ["none", "sqrt", "log", "rank"])
@@ -94,18 +166,19 @@ def test_cells_share_out_all_probability(transform):
     y = uniform(100).square() + 1e-3
     scale = TargetScale.of(y, transform)
     width = 2e-3
-    cells = width / 2 + width * torch.arange(-40_000, 40_000, dtype=torch.float64)
+    edges = width * torch.arange(-40_000, 40_001, dtype=torch.float64)
+    low, high = edges[:-1], edges[1:]
     mean, std = torch.tensor(0.5, dtype=torch.float64), torch.tensor(0.8, dtype=torch.float64)
-    p = width * log_density(scale, cells, mean, std, width).exp()
+    p = width * log_density(scale, low, high, mean, std).exp()
     assert float(p.sum()) == pytest.approx(1.0, abs=1e-5)  # a logarithm has a long tail
     if transform in ("sqrt", "log"):
-        assert float(p[cells < 0].sum()) == 0.0
+        assert float(p[high <= 0].sum()) == 0.0
 
 
 def test_far_out_the_density_is_small_but_finite():
     scale = TargetScale(0.0, 1.0)
     far = torch.tensor([-1e6, -50.0, 50.0, 1e6], dtype=torch.float64)
-    logs = log_density(scale, far, torch.zeros(4).double(), torch.ones(4).double(), 1e-3)
+    logs = log_density(scale, far - 5e-4, far + 5e-4, torch.zeros(4).double(), torch.ones(4).double())
     assert bool(torch.isfinite(logs).all())
     assert float(logs[1]) == pytest.approx(norm.logpdf(50), rel=1e-3)
     close(logs, logs.flip(0))

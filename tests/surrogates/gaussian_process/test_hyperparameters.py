@@ -12,7 +12,12 @@ from beebo_scale.errors import InputError
 from beebo_scale.kernels.screen import continuous_kernel, exchange_kernel
 from beebo_scale.surrogates.data.observations import merge_replicates
 from beebo_scale.surrogates.gaussian_process import hyperparameters as search
-from beebo_scale.surrogates.gaussian_process.gaussian_process import NOISE_FLOOR, GaussianProcess, fit_hyperparameters
+from beebo_scale.surrogates.gaussian_process.gaussian_process import (
+    NOISE_FLOOR,
+    GaussianProcess,
+    fit_hyperparameters,
+    log_marginal_likelihood,
+)
 from beebo_scale.surrogates.gaussian_process.hyperparameters import find_hyperparameters, limits
 from tests.helpers import normal, uniform
 
@@ -28,14 +33,29 @@ def wave(n=80, noise=0.3, seed=0):
     return merge_replicates(X, (y - y.mean()) / y.std())
 
 
-def test_a_good_fit_needs_one_start():
+def test_a_good_fit_to_many_rows_needs_one_start(monkeypatch):
     gp, plain, data = process(), process(), wave()
+    monkeypatch.setattr(search, "COARSE", len(data))
     report = find_hyperparameters(gp, data)
     expected = fit_hyperparameters(plain, data, maxiter=100)
     assert report.starts == 1
     assert report.limits == ()
     assert report.warning == ""
     assert report.log_likelihood == expected.log_likelihood
+
+
+def test_with_few_rows_the_better_of_two_optima_is_found():
+    """The first start ends at an optimum of its own, with nothing to show for it."""
+    g = np.random.default_rng(15)
+    X, w = g.random((20, 5)), 8 * g.normal(size=(5, 30))
+    y = np.cos(X @ w + 6.28 * g.random(30)) @ g.normal(size=30) / 4 + 0.05 * g.normal(size=20)
+    data = merge_replicates(torch.tensor(X), torch.tensor((y - y.mean()) / y.std()))
+    gp, plain = process(5), process(5)
+    fit_hyperparameters(plain, data, maxiter=100)
+    alone = float((log_marginal_likelihood(plain, data) + plain.log_prior()).detach())
+    assert limits(plain, data) == ()
+    assert find_hyperparameters(gp, data).starts == 2
+    assert float((log_marginal_likelihood(gp, data) + gp.log_prior()).detach()) > alone + 0.3
 
 
 def test_noise_at_its_limit_is_said():

@@ -7,9 +7,10 @@ import torch
 
 import beebo_scale as bs
 from beebo_scale.kernels.screen import continuous_kernel
+from beebo_scale.surrogates import Surrogate
 from beebo_scale.surrogates.data.observations import merge_replicates
 from beebo_scale.surrogates.gaussian_process.gaussian_process import GaussianProcess
-from beebo_scale.surrogates.gaussian_process.learned_noise import LogVariance, learn_noise
+from beebo_scale.surrogates.gaussian_process.learned_noise import LogVariance, learn_noise, log_bias
 from beebo_scale.surrogates.gaussian_process.noise import ConstantNoise, LearnedNoise
 
 
@@ -79,6 +80,60 @@ def test_survives_the_file(tmp_path):
     again = bs.load_surrogate(tmp_path / "model.ckpt")
     X = torch.linspace(0, 1, 7, dtype=torch.float64).unsqueeze(-1)
     assert torch.equal(again.posterior().noise(X), surrogate.posterior().noise(X))
+
+
+def replicated(r: int, n: int = 60) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Means with the variances that r replicates give for them, and the replicates as rows."""
+    g = np.random.default_rng(10 + r)
+    x = g.random(n)
+    Y = np.sin(5 * x)[:, None] + 0.3 * g.standard_normal((n, r))
+    means = pd.DataFrame({"x": x, "y": Y.mean(1), "variance": Y.var(axis=1, ddof=1) / r})
+    return means, pd.DataFrame({"x": np.repeat(x, r), "y": Y.ravel()})
+
+
+def fitted(frame: pd.DataFrame) -> Surrogate:
+    known = "variance" if "variance" in frame else None
+    return bs.fit(bs.read_table(frame, "y", features=["x"], noise_variance=known), transform="none")
+
+
+@pytest.mark.parametrize("r", [2, 3, 5])
+def test_estimates_are_seen_as_such(r, tmp_path):
+    means, apart = replicated(r)
+    surrogate, reference = fitted(means), fitted(apart)
+    assert surrogate.log_variance.degrees == pytest.approx(r - 1, rel=0.4)
+    assert f"like estimates from about {surrogate.log_variance.degrees + 1:.0f} replicates" in surrogate.report.warning
+    assert surrogate.report.warning == surrogate.summary()["warning"]
+    assert not surrogate.noise_known
+    own = surrogate.data.noise * surrogate.scale.scale**2  # of the means
+    assert float(own.mean()) == pytest.approx(0.09 / r, rel=0.25)  # the bias of log s^2 alone is 72, 44 and 24 %
+    x = np.linspace(0, 1, 200)
+    grid = bs.read_library(pd.DataFrame({"x": x}), {"x": "continuous"})
+    rmse = [np.sqrt(np.mean((s.predict(grid)[0] - np.sin(5 * x)) ** 2)) for s in (surrogate, reference)]
+    assert rmse[0] < 1.25 * rmse[1]
+    surrogate.save(tmp_path / "model.ckpt")
+    again = bs.load_surrogate(tmp_path / "model.ckpt")
+    assert again.log_variance.degrees == surrogate.log_variance.degrees
+    assert np.array_equal(again.predict(grid)[0], surrogate.predict(grid)[0])
+
+
+@pytest.mark.parametrize("spread", [0.0, 1.0])
+def test_variances_that_are_true_stay_as_they_are(spread):
+    """Smooth ones, and ones that differ from row to row by a factor of e or so, as those of counts do."""
+    g = np.random.default_rng(3)
+    frame = screen(1.0)
+    sigma2 = frame["variance"] * np.exp(spread * g.standard_normal(len(frame)))
+    y = np.sin(5 * frame["x"]) + np.sqrt(sigma2) * g.standard_normal(len(frame))
+    surrogate = fitted(frame.assign(y=y, variance=sigma2))
+    assert surrogate.noise_known
+    assert surrogate.report.notes == ()
+    np.testing.assert_allclose(surrogate.data.noise * surrogate.scale.scale**2, sigma2, rtol=1e-12)
+
+
+@pytest.mark.parametrize("k", [1, 2, 4, 9])
+def test_bias_of_log_variances(k):
+    chi2 = torch.distributions.Chi2(float(k)).expand([400_000])
+    torch.manual_seed(0)
+    assert float((chi2.sample() / k).log().mean()) == pytest.approx(-log_bias(k / 2), abs=0.02)
 
 
 def test_the_quiet_half_is_preferred():
