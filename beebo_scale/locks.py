@@ -38,7 +38,8 @@ def locked(path: Path, other: str, advice: str, wait_seconds: float = 0.0) -> It
     except Timeout:
         raise InputError(f"{path.parent} is in use by {other}{_name(holder)}; {advice}") from None
     try:
-        holder.write_text(f"process {os.getpid()} on {socket.gethostname()}\n", encoding="utf-8")
+        with suppress(OSError):  # on a full disk it has no name
+            holder.write_text(f"process {os.getpid()} on {socket.gethostname()}\n", encoding="utf-8")
         yield
     finally:
         with suppress(OSError):  # on Windows somebody may be reading it

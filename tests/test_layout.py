@@ -31,15 +31,34 @@ ALLOWED = {
     "bounds": {"information", "linalg", "posterior", *FOUNDATIONS},
     "energy": {"information", "posterior", "protocols", *FOUNDATIONS},
     "screening": {"errors", "specs"},
-    "surrogates": {"information", "kernel_posterior", "kernels", "linalg", "posterior", "protocols", "screening"}
+    "archives": {"errors", "screening"},
+    "surrogates": {
+        "archives",
+        "information",
+        "kernel_posterior",
+        "kernels",
+        "linalg",
+        "posterior",
+        "protocols",
+        "screening",
+    }
     | FOUNDATIONS,
     # Acquisition takes botorch models too.
     "acquisition": {"energy", "information", "posterior", "surrogates", *FOUNDATIONS},
-    "training": {"surrogates", "screening", "posterior", *FOUNDATIONS},
-    "proposal": {"acquisition", "energy", "information", "bounds", "posterior", "protocols"}
+    "training": {"archives", "surrogates", "screening", "posterior", *FOUNDATIONS},
+    "proposal": {"acquisition", "archives", "energy", "information", "bounds", "posterior", "protocols"}
     | {"surrogates", "screening", "__init__", *FOUNDATIONS},  # __init__ has the version, and imports nothing
-    "campaign": {"acquisition", "energy", "proposal", "surrogates", "screening", "temperature", *FOUNDATIONS},
-    "simulation": {"acquisition", "datasets", "energy", "posterior", "proposal", "screening", "surrogates"}
+    "campaign": {
+        "acquisition",
+        "archives",
+        "energy",
+        "proposal",
+        "surrogates",
+        "screening",
+        "temperature",
+        *FOUNDATIONS,
+    },
+    "simulation": {"acquisition", "archives", "datasets", "energy", "posterior", "proposal", "screening", "surrogates"}
     | {"temperature", *FOUNDATIONS},
     "report": {"surrogates", "screening", "training", "posterior", *FOUNDATIONS},
 }

@@ -16,7 +16,7 @@ from ..errors import InputError
 from ..proposal import choose, encode_measured, prepare_measured
 from ..proposal.provenance import input_hashes
 from ..screening import Batch, EncodedTable, Encoder, Layout, Table, write_plates
-from ..screening.batch import write_text
+from ..screening.batch import into_place, write_text
 from ..screening.columns import missing_text
 from ..screening.files.opening import Source, open_source
 from ..screening.invalid import listed
@@ -25,7 +25,9 @@ from ..surrogates import Surrogate, fit, load_surrogate
 from ..surrogates.outliers import far_out, few_values
 from .entry import enter, give_up
 from .folder import Folder
+from .outputs import check_pending, check_round
 from .results import ResultFile
+from .seal import changed_inputs, changes, writing
 from .settings import Settings
 from .state import INITIAL, CampaignState, EntryCounts, columns
 from .status import Status, status_of
@@ -105,9 +107,9 @@ class Campaign:
                 write_text(new.dropped, listed(table.invalid))
             text = settings.in_folder(folder).to_yaml()
             new.settings.write_text(text, encoding="utf-8")
-        campaign = cls(Folder(folder))
-        campaign.refresh()
-        return campaign, table
+            with writing(new):
+                cls(new).refresh()
+        return cls(Folder(folder)), table
 
     @classmethod
     def open(cls, path: str | os.PathLike[str]) -> Campaign:
@@ -117,10 +119,15 @@ class Campaign:
             InputError: there is none, or its settings cannot be read.
         """
         campaign = cls(Folder(Path(path)))
-        if not campaign.folder.settings.exists():
+        if not campaign.folder.settings.exists() and not campaign.folder.measured.exists():
             raise InputError(f"{path} is no campaign: it has no campaign.yaml; start one with campaign init")
+        campaign.changes()
         Settings.from_yaml(campaign.folder.settings)
         return campaign
+
+    def changes(self) -> list[str]:
+        """What was done to the files since the last command, one line each; see `seal.changes`."""
+        return changes(self.folder)
 
     @property
     def settings(self) -> Settings:
@@ -128,7 +135,12 @@ class Campaign:
         return Settings.from_yaml(self.folder.settings)
 
     def state(self) -> CampaignState:
-        """Results and proposals as they stand in the folder now."""
+        """Results and proposals as they stand in the folder now.
+
+        Raises:
+            InputError: as in `changes`, or a file is damaged.
+        """
+        self.changes()  # first: what was cut is said as such
         return CampaignState.read(self.folder, self.settings)
 
     def refresh(self) -> None:
@@ -158,28 +170,32 @@ class Campaign:
             settings = state.settings.from_folder(self.folder.path).of_round(number, q)
             self.folder.make()
             table = self.table()
+            notes = self.changes()
             failed = _some(state.features(state.failed))
             choice = settings.choice.but(
                 pending=_some(state.features(state.pending)), exclude=(failed, settings.choice.exclude)
             )
+            path, files = self.folder.batch(number), choice.files
+            check_round(self.folder, path, layout is not None, files)
             measured = encode_measured(table, choice, settings.columns.drop_invalid)
             prepared = prepare_measured(choice, measured, settings.columns.id, settings.columns.drop_invalid)
+            inputs = {name: prepared.inputs[file] for name, file in files.items() if file in prepared.inputs}
+            notes += changed_inputs(self.folder, inputs, files, number)
             started = time.monotonic()
-            surrogate, notes = self._fit(measured, settings, number)
-            notes += few_values(table)
+            surrogate, fit_notes = self._fit(measured, settings, number)
             far = far_out(surrogate, table)
-            notes = [*notes, *([f"{far}: {LOOK}"] if far else [])]
+            notes += [*fit_notes, *few_values(table), *([f"{far}: {LOOK}"] if far else [])]
             seconds = round(time.monotonic() - started, 3)
             batch = choose(prepared, surrogate)
             batch.run["campaign"] = {"round": number, "pending": len(state.pending), "failed": len(state.failed)}
             batch.run["measured"] = {"source": table.source, "rows": len(table), "dropped": table.dropped}
             batch.run["inputs"] |= input_hashes(str(self.folder.measured), str(self.folder.settings))
             batch.run["timings"] = {"fit_seconds": seconds} | batch.run["timings"]
-            path = self.folder.batch(number)
-            surrogate.save(self.folder.model(number))
-            plates = () if layout is None else tuple(write_plates(batch.frame, path, layout))
-            batch.write(path)  # last: this file makes the round
-            self._refresh(self.state())
+            with writing(self.folder, inputs=inputs):
+                surrogate.save(self.folder.model(number))
+                plates = () if layout is None else tuple(write_plates(batch.frame, path, layout))
+                batch.write(path)  # last: this file makes the round
+                self._refresh(self.state())
         return Suggestion(batch, number, path, plates, (*notes, *batch.notes))
 
     def table(self) -> Table:
@@ -221,6 +237,7 @@ class Campaign:
         """
         with self.folder.locked():
             state = self.state()
+            check_pending(self.folder, results)
             return self._keep(*enter(state, ResultFile.read(results, state), extra, replicate))
 
     def give_up(self, rows: Listing) -> EntryCounts:
@@ -234,11 +251,13 @@ class Campaign:
         """
         with self.folder.locked():
             state = self.state()
+            check_pending(self.folder)
             return self._keep(*give_up(state, ResultFile.read(rows, state, with_target=False)))
 
     def _keep(self, state: CampaignState, counts: EntryCounts) -> EntryCounts:
-        write_text(self.folder.measured, state.measured)
-        self._refresh(state)
+        with writing(self.folder, self.folder.measured):
+            write_text(self.folder.measured, state.measured)
+            self._refresh(state)
         return counts
 
     def status(self) -> Status:
@@ -292,7 +311,7 @@ def _new(folder: Path) -> Iterator[Folder]:
     try:
         parent.mkdir(parents=True, exist_ok=True)
         yield Folder(temporary)
-        os.replace(temporary, folder)
+        into_place(temporary, folder)
     except OSError as error:
         raise InputError(f"{folder} cannot be made ({error.strerror}); give another folder") from None
     finally:

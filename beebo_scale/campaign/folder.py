@@ -6,6 +6,7 @@
     rounds/round-001.csv    what was proposed in round 1; .run.json says how, .plate.csv where it goes on the plate
     pending.csv             proposed and not yet recorded; written anew after each change, for people only
     models/round-001.ckpt   the surrogate of round 1, from which the fit of the next round starts
+    seal.json               what the last command left, so that changes from outside are noticed (`seal.py`)
     lock                    held by the process that is changing something; lock.holder says which one that is
 
 What is pending is never stored: it is what rounds/ proposes less what measured.csv holds. So a record changes one file

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 Key = tuple[str, ...]
 OWN = ("round", "rank", "status")  # columns of measured.csv beside the user's
+SHOWN = ("mean", "std", "gain")  # last columns of pending.csv, of those of a batch
 OUT = "still out"  # column of pending.csv where there are several targets
 INITIAL, MEASURED, PARTIAL, FAILED, GIVEN_UP, EXTRA, REPLICATE = STATUS = (
     "initial",  # measured before the campaign
@@ -59,7 +60,7 @@ class CampaignState:
         """
         import pandas as pd
 
-        names = [*identity(settings), "mean", "std", "gain"]
+        names = [*identity(settings), *SHOWN]
         batches = [pd.DataFrame(columns=["round", "rank", *names], dtype=object)]
         for number in folder.rounds():  # before the results, so that a result is never of a round unknown
             batch = read_text(folder.batch(number), ["rank", *names])

@@ -94,6 +94,14 @@ def _init(options: Namespace) -> Campaign:
     return campaign
 
 
+def _say_changes(campaign: Campaign) -> list[str]:
+    """What was done to its files since the last command."""
+    notes = campaign.changes()
+    for note in notes:
+        print(f"note: {note}", flush=True)
+    return notes
+
+
 def _suggest(options: Namespace) -> Any:
     from ..campaign import Campaign
     from ..screening.batch import dropped_path
@@ -101,12 +109,14 @@ def _suggest(options: Namespace) -> Any:
     from ..screening.plates.layout import check_map_columns
 
     campaign = Campaign.open(options.folder)
+    said = _say_changes(campaign)
     layout = layout_of(options, campaign.settings.choice.seed)
     if layout is not None:
         check_map_columns([*campaign.settings.columns.features, str(campaign.settings.columns.id)])
     suggestion = campaign.suggest(options.q, layout)
     for note in suggestion.notes:
-        print(f"note: {note}")
+        if note not in said:
+            print(f"note: {note}")
     count, before = len(suggestion.batch.frame), suggestion.batch.run["campaign"]["pending"]
     waiting = f"; {before} from earlier rounds are pending, too" if before else ""
     print(f"{suggestion.path}: {count} experiments of round {suggestion.round}{waiting}")
@@ -123,6 +133,7 @@ def _record(options: Namespace) -> EntryCounts:
     from ..campaign import Campaign
 
     campaign = Campaign.open(options.folder)
+    _say_changes(campaign)
     if options.give_up is not None:
         if options.extra or options.replicate:
             raise InputError("--extra and --replicate go with --results")
@@ -166,6 +177,7 @@ def _status(options: Namespace) -> Status:
     from ..campaign import Campaign
 
     campaign = Campaign.open(options.folder)
+    _say_changes(campaign)
     columns, status = campaign.settings.columns, campaign.status()
     values = f" ({_counts(status.values)})" if columns.several else ""
     others = f", {status.others} replicates and others" if status.others else ""

@@ -14,7 +14,9 @@ from typing import Any
 from jsonargparse import ArgumentError, ArgumentParser, Namespace
 
 from ..errors import InputError, WorkerError
+from ..screening.batch import written
 from .arguments import plain_words
+from .interrupts import FULL, interrupted
 
 COMMANDS = {  # each in a module of its own, which is imported when the command is called
     "suggest": "Fit a surrogate to a measured screen and choose the next batch from a library or a box.",
@@ -57,6 +59,11 @@ def _module(command: str) -> Any:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command; returns the exit code."""
     arguments = sys.argv[1:] if arguments is None else list(arguments)
+    with written():
+        return _run(arguments)
+
+
+def _run(arguments: Sequence[str]) -> int:
     try:
         if arguments and arguments[0] in TRAINING:
             from . import training  # takes seconds
@@ -71,8 +78,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
             print("beebo-scale: " + " ".join(str(error).split()), file=sys.stderr)
         return 2
     except KeyboardInterrupt as interrupt:
-        print(f"beebo-scale: interrupted, {str(interrupt) or 'nothing was written'}", file=sys.stderr)
+        print(f"beebo-scale: interrupted, {interrupted(str(interrupt))}", file=sys.stderr)
         return 130
+    except OSError as error:
+        if error.errno not in FULL:
+            raise
+        where = error.filename or "a file"
+        print(f"beebo-scale: {where} cannot be written ({error.strerror}); free the place", file=sys.stderr)
+        return 2
     return 0
 
 

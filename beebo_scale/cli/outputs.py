@@ -1,45 +1,19 @@
-"""What a command writes: checks against all that it reads, plate maps, and what a stopped job keeps."""
+"""What a command writes: batches with their plate maps, and what a stopped job keeps."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 from jsonargparse import ArgumentParser, Namespace
 
 from ..errors import InputError
 from ..screening import Batch, Layout, write_plates
-from ..screening.batch import check_folder, check_output, dropped_path, run_path
+from ..screening.batch import dropped_path
 from ..screening.invalid import told
 from .arguments import COUNT, parse_names
-
-
-def check_outputs(out: str, inputs: Mapping[str, str | None], others: Mapping[str, str | None]) -> None:
-    """Refuse to write over what is read, and to write two things to one name.
-
-    Args:
-        out: the batch.
-        inputs: option -> file that is read.
-        others: option -> file that is written beside the batch.
-
-    Raises:
-        InputError: names that meet, or a place that cannot be written to.
-    """
-    for path in (out, *filter(None, others.values())):
-        for name, source in inputs.items():
-            if source is not None and Path(source).resolve() == Path(path).resolve():
-                raise InputError(f"{path} is also --{name.replace('_', '-')} and would be lost; write to another name")
-    check_output(out)
-    batch = (Path(out).resolve(), run_path(out).resolve())
-    for name, beside in others.items():
-        if beside is not None:
-            check_folder(beside)
-            if Path(beside).resolve() in batch:
-                flag = name.replace("_", "-")
-                raise InputError(f"{beside} is also written as the batch; give --{flag} another name")
 
 
 def add_plate_options(parser: ArgumentParser) -> None:

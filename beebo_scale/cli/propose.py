@@ -14,7 +14,8 @@ from ..errors import InputError
 from ..specs import Choice
 from .arguments import COUNT
 from .faces import FACES
-from .outputs import add_plate_options, announce, check_outputs, layout_of, told_when_stopped, write_batch
+from .guards import check_batch
+from .outputs import add_plate_options, announce, layout_of, told_when_stopped, write_batch
 
 if TYPE_CHECKING:
     from ..proposal import Prepared
@@ -82,7 +83,7 @@ def _check(options: Namespace, choice: Choice) -> None:
     for name in ("workers", "threads"):
         if options[name] is not None and options[name] < 1:
             raise InputError(f"--{name} {options[name]}: give 1 or more")
-    check_outputs(options.out, {"surrogate": options.surrogate, **choice.files}, {})
+    check_batch(options)
 
 
 @contextmanager
@@ -122,7 +123,7 @@ def _record(batch: Batch, options: Namespace, workers: Workers, device: str) -> 
 def _kept(options: Namespace) -> str:
     """What a relaunch finds."""
     if options.run_dir is None:
-        return "nothing is kept (give --run-dir to keep it)"
+        return "no chunks are kept (give --run-dir to keep them)"
     count = len(list((Path(options.run_dir) / "chunks").glob("*.pt")))
     return f"{count} finished chunks are kept in {options.run_dir}; the same command goes on with them"
 

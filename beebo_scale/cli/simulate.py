@@ -13,6 +13,7 @@ from ..specs import Choice, Columns
 from ..specs.setting import number
 from .arguments import COUNT, Typed, parse_names
 from .faces import FACES
+from .guards import check_simulation
 from .outputs import told_when_stopped
 
 if TYPE_CHECKING:
@@ -75,6 +76,7 @@ def run(options: Namespace) -> Results:
     strategies = parse_names(options.strategies or ()) or (
         LANDSCAPE_STRATEGIES if isinstance(world, Landscape) else FUNCTION_STRATEGIES
     )
+    check_simulation(options, [f"{name}-{options.first_seed + i}" for i in range(options.seeds) for name in strategies])
     made = Options(fitting, rounds.by_round, options.kappa, choice.search, options.risk, not options.cold)
     with stopping_on_sigterm(), told_when_stopped(lambda: _kept(options)):
         results = simulate(

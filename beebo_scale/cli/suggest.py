@@ -11,7 +11,8 @@ from jsonargparse import ArgumentParser, Namespace
 
 from ..specs import Choice, Columns
 from .faces import FACES
-from .outputs import add_plate_options, announce, check_outputs, layout_of, write_batch
+from .guards import check_batch
+from .outputs import add_plate_options, announce, layout_of, write_batch
 
 if TYPE_CHECKING:
     from ..screening import Batch, Table
@@ -38,8 +39,7 @@ def run(options: Namespace) -> Batch:
     columns, fitting, choice = FACE.read(options)
     fitting.check_noise(columns.noise_variance is not None)
     choice.check_source()
-    inputs = {"measured": options.measured, "warm_start": options.warm_start, **choice.files}
-    check_outputs(options.out, inputs, {"save_model": options.save_model})
+    check_batch(options)
     layout = layout_of(options, choice.seed)
     table = read_measured(options.measured, columns, choice)
     left_out = f", {table.dropped} without {table.target} left out" if table.dropped else ""

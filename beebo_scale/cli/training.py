@@ -13,7 +13,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import torch
 from jsonargparse import ArgumentError
 from lightning.pytorch import Trainer
 from lightning.pytorch.callbacks import EarlyStopping, ModelCheckpoint
@@ -25,14 +24,16 @@ from ..errors import InputError
 from ..training.callbacks import AtomicCheckpointIO, GainError, PredictionWriter
 from ..training.data import ScreeningDataModule
 from ..training.module import GONE, SurrogateModule
+from ..training.store import load_checkpoint
 from .arguments import plain_words
+from .guards import SPECIAL, check_training
 
 PLAIN_WORDS = (
     (r'Parser key "([\w.]+)":\s*', r"--\1: "),
     (r"Expected a typing\.Literal\[(.*?)\]", r"choose one of \1"),
     (r"Expected a <class '(\w+)'>", r"expected \1"),
 )
-SPECIAL = ("last", "best", "hpc")  # checkpoints that Lightning finds by itself
+GOES_ON = "a fit goes on by the same command with --ckpt_path last"
 QUIET = (  # warnings that the user of a command can do nothing about
     r".*does not have many workers.*",
     r".*Your `IterableDataset` has `__len__` defined.*",
@@ -92,6 +93,11 @@ class Command(LightningCLI):
             parser.set_defaults({"return_predictions": False})
         return parser
 
+    def parse_arguments(self, parser: LightningArgumentParser, args: Any) -> None:
+        """Read the options; refuse at once to write over what is read, or what another run left."""
+        super().parse_arguments(parser, args)
+        check_training(self.config["subcommand"], self.config[self.config["subcommand"]])
+
     def _parse_ckpt_path(self) -> None:
         """Take the model's settings from a checkpoint; refuse one that is not there before anything else is read."""
         command = self.config["subcommand"]
@@ -102,11 +108,13 @@ class Command(LightningCLI):
             return
         if not Path(given).is_file():
             raise InputError(f"{given}: no such checkpoint; give a file that beebo-scale fit wrote")
-        try:
-            content = torch.load(given, weights_only=True, map_location="cpu").get("hyper_parameters", {})
-        except Exception as error:  # a damaged file may raise anything
-            raise InputError(f"{given}: not a readable checkpoint; give a file that beebo-scale fit wrote") from error
-        settings = {name: value for name, value in content.items() if name not in {"_instantiator", *GONE}}
+        content = load_checkpoint(given)
+        if command != "predict" and "state_dict" not in content:
+            raise InputError(
+                f"{given} is a model, which predict takes; {command} needs a checkpoint of beebo-scale fit"
+            )
+        kept = content.get("hyper_parameters", {})
+        settings = {name: value for name, value in kept.items() if name not in {"_instantiator", *GONE}}
         if settings:
             self.config = self.parser.parse_object({command: {"model": settings}}, self.config)
 
@@ -157,8 +165,10 @@ def run(arguments: Sequence[str]) -> None:
             raise InputError(_told(str(error), arguments)) from error
         except SystemExit as leave:
             if isinstance(leave.__context__, KeyboardInterrupt):  # Lightning makes an exit of it
-                raise KeyboardInterrupt("a fit goes on by the same command with --ckpt_path last") from leave
+                raise KeyboardInterrupt(GOES_ON if arguments[0] == "fit" else "") from leave
             raise
+        except UnicodeDecodeError as error:
+            raise InputError("a configuration is not UTF-8 text; give a YAML file by --config") from error
         except (MisconfigurationException, FileNotFoundError) as error:
             raise InputError(str(error)) from error
         except OSError as error:

@@ -9,9 +9,10 @@ from pathlib import Path
 from string import Template
 from typing import Any
 
-from ..screening.batch import check_folder, write_text
+from ..screening.batch import write_text
+from ..screening.outputs import Output, check_outputs, text_form
 from .figures import bars, calibration, curve, predicted_against_measured, residuals
-from .run import HeldOut, ProposedBatch, TrainingRun, read_training_run, relevance
+from .run import CHECKPOINTS, HeldOut, ProposedBatch, TrainingRun, read_training_run, relevance
 
 CURVES = {
     "val_rmse": "validation RMSE",
@@ -21,6 +22,7 @@ CURVES = {
     "train_loss": "training loss",
 }
 BATCH_ROWS = 20  # of a batch
+MARK = '<meta name="generator" content="beebo-scale report">'  # of pages that may be written anew
 
 
 def write_report(folder: str, out: str | None = None) -> Path:
@@ -34,8 +36,9 @@ def write_report(folder: str, out: str | None = None) -> Path:
         InputError: no run there, no matplotlib, or the page cannot be written.
     """
     path = Path(folder) / "report.html" if out is None else Path(out)
+    if Path(folder).is_dir():
+        check_outputs([Output(path, text_form(MARK), "out")], [("run", Path(folder) / name) for name in CHECKPOINTS])
     run = read_training_run(Path(folder))
-    check_folder(path)
     write_text(path, page(run))
     return path
 

@@ -17,7 +17,7 @@ from ..screening import Encoder
 from ..surrogates import Surrogate, load_surrogate
 from ..surrogates.predictive import PREDICTIVE
 from ..training.splits import SPLIT_NAMES, TEST, VALIDATION
-from ..training.store import DATA_KEY, Store, find
+from ..training.store import DATA_KEY, Store, find, load_checkpoint
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -90,7 +90,7 @@ def read_training_run(folder: Path) -> TrainingRun:
     if checkpoint is None:
         raise InputError(f"{folder} holds no {' or '.join(CHECKPOINTS)}; give the folder of a beebo-scale fit")
     surrogate = load_surrogate(checkpoint)
-    identity = torch.load(checkpoint, map_location="cpu", weights_only=True).get(DATA_KEY)
+    identity = load_checkpoint(checkpoint).get(DATA_KEY)
     store = find(folder / "cache", identity)
     held_out = None if store is None else _held_out(surrogate, store)
     return TrainingRun(folder, checkpoint, surrogate, _curves(folder), held_out, list(_batches(folder)))

@@ -6,7 +6,9 @@ import gzip
 import json
 import os
 import secrets
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,6 +21,7 @@ from .invalid import Fault, listed
 if TYPE_CHECKING:
     import pandas as pd
 
+_WRITTEN: ContextVar[dict[Path, int] | None] = ContextVar("written", default=None)  # set by `written` alone
 BATCH_SUFFIXES = (".csv.gz", ".csv", ".parquet")
 
 
@@ -158,7 +161,7 @@ def _write_together(writers: Mapping[Path, Callable[[Path], object]]) -> None:
             with temporaries[path].open("rb+") as file:
                 os.fsync(file.fileno())
         for path, temporary in temporaries.items():
-            os.replace(temporary, path)
+            into_place(temporary, path)
     except OSError as error:
         raise InputError(
             f"{path} cannot be written ({error.strerror or error}); free the place or give another path"
@@ -168,15 +171,48 @@ def _write_together(writers: Mapping[Path, Callable[[Path], object]]) -> None:
             temporary.unlink(missing_ok=True)
 
 
+def into_place(temporary: Path, path: Path) -> None:
+    """Give a finished file, or folder, its name.
+
+    Raises:
+        OSError: the system refuses.
+    """
+    log = _WRITTEN.get()
+    if log is not None:
+        log[path] = temporary.stat().st_ino
+    os.replace(temporary, path)
+
+
+@contextmanager
+def written() -> Iterator[None]:
+    """Keep in mind what gets its name in the meantime, with the system's number for it; see `standing`."""
+    token = _WRITTEN.set({})
+    try:
+        yield
+    finally:
+        _WRITTEN.reset(token)
+
+
+def standing() -> list[Path]:
+    """Those of `written` that stand, in order."""
+    log = _WRITTEN.get() or {}
+    return [path for path, number in log.items() if path.exists() and path.stat().st_ino == number]
+
+
+def csv_bytes(frame: pd.DataFrame) -> bytes:
+    """A frame as CSV, the same bytes on every system."""
+    return frame.to_csv(index=False, lineterminator="\n").encode()
+
+
 def _write_frame(frame: pd.DataFrame, path: Path, suffix: str | None) -> None:
     if suffix == ".parquet":
         frame.to_parquet(path, index=False)
     elif suffix == ".csv":
-        path.write_bytes(frame.to_csv(index=False, lineterminator="\n").encode())
+        path.write_bytes(csv_bytes(frame))
     else:
         # Neither name nor time in the gzip header: the same batch gives the same bytes.
         with path.open("wb") as raw, gzip.GzipFile(filename="", mode="wb", fileobj=raw, mtime=0) as packed:
-            packed.write(frame.to_csv(index=False, lineterminator="\n").encode())
+            packed.write(csv_bytes(frame))
 
 
 def _strict(value: Any) -> Any:

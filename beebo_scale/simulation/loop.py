@@ -13,6 +13,7 @@ from __future__ import annotations
 import json
 import os
 import time
+import zlib
 from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
@@ -21,10 +22,11 @@ from typing import Any
 import numpy as np
 import torch
 
+from ..archives import file_sum
 from ..errors import InputError
 from ..proposal.jobs.run_folder import FolderLedger, open_run
 from ..proposal.provenance import versions
-from ..screening.batch import write_frame, write_text
+from ..screening.batch import csv_bytes, write_frame, write_text
 from ..surrogates import Surrogate
 from ..surrogates.factors import Exact
 from ..surrogates.surrogate import surrogate_of
@@ -106,7 +108,7 @@ def run_loop(run: Run, base: str | os.PathLike[str], on_round: Callable[[], obje
     """
     folder = run.folder(base)
     with open_run(folder, run.identity()) as ledger:
-        for leftover in folder.glob(".*"):  # half written when the run was killed
+        for leftover in folder.glob(".*.round-*"):  # half written when the run was killed
             leftover.unlink()
         points, values = _finished(run, folder)
         done = len(points)
@@ -118,7 +120,9 @@ def run_loop(run: Run, base: str | os.PathLike[str], on_round: Callable[[], obje
             )
             points.append(new)
             values.append(run.world.measure(new, _seed(run.seed, k)))
-            write_frame(_path(folder, k), run.world.written(points[-1], values[-1]))
+            frame = run.world.written(points[-1], values[-1])
+            ledger.write("sums", k, [zlib.crc32(csv_bytes(frame)), *_sums(_path(folder, k).with_suffix(".json"))])
+            write_frame(_path(folder, k), frame)
             on_round()
 
 
@@ -126,18 +130,23 @@ def read_run(run: Run, base: str | os.PathLike[str]) -> tuple[list[Points], list
     """The points of a finished run by round, and what each round noted."""
     folder = run.folder(base)
     notes = [_path(folder, k).with_suffix(".json") for k in range(1, run.plan.rounds + 1)]
-    return _finished(run, folder)[0], [{}] + [json.loads(path.read_text(encoding="utf-8")) for path in notes]
+    try:
+        return _finished(run, folder)[0], [{}] + [json.loads(path.read_text(encoding="utf-8")) for path in notes]
+    except (OSError, ValueError) as error:
+        raise error if isinstance(error, InputError) else _damaged(notes[0].with_suffix(".csv")) from error
 
 
 def _finished(run: Run, folder: Path) -> tuple[list[Points], list[np.ndarray]]:
     """Points and values of the rounds that stand in the folder."""
     import pandas as pd
 
-    points, values = [], []
+    points, values, ledger = [], [], FolderLedger(folder / "chunks")
     for k in range(run.plan.rounds + 1):
         path = _path(folder, k)
         if not path.exists():
             break
+        if ledger.has("sums", k) and ledger.read("sums", k) != _sums(path, path.with_suffix(".json")):
+            raise _damaged(path)
         try:
             some, their = run.world.parsed(pd.read_csv(path, dtype=str, keep_default_na=False))
         except (ValueError, IndexError) as error:
@@ -147,6 +156,11 @@ def _finished(run: Run, folder: Path) -> tuple[list[Points], list[np.ndarray]]:
         points.append(some)
         values.append(their)
     return points, values
+
+
+def _sums(*paths: Path) -> list[int]:
+    """Of those files that are there."""
+    return [file_sum(path) for path in paths if path.exists()]
 
 
 def _damaged(path: Path) -> InputError:

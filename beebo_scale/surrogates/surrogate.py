@@ -14,12 +14,13 @@ import torch
 from gpytorch.priors import GammaPrior
 from torch import Tensor
 
+from .. import archives
 from ..errors import InputError
 from ..kernels.screen import screen_kernel
 from ..kernels.stationary import freeze
 from ..posterior import Posterior
 from ..progress import track
-from ..screening import Encoder, Table, atomic_write, check_folder
+from ..screening import Encoder, Table, check_folder
 from ..screening.packing import Packing
 from .approximate.student_t import INFORMATIVE
 from .data.observations import Measurements, PackedObservations, measurements_of
@@ -203,7 +204,7 @@ class Surrogate:
             InputError: the path cannot be written.
         """
         check_folder(path)
-        atomic_write(Path(path), lambda temporary: torch.save({FILE_KEY: self.to_dict()}, temporary))
+        archives.save(path, {FILE_KEY: self.to_dict()})
 
     def to_dict(self) -> dict[str, Any]:
         """Plain types and tensors: what a file keeps under FILE_KEY."""
@@ -263,14 +264,16 @@ def load_surrogate(path: str | os.PathLike[str]) -> Surrogate:
         raise InputError(f"{path} is a folder; give a file written by Surrogate.save")
     if not path.exists():
         raise InputError(f"{path}: no such model file; give a file written by Surrogate.save")
+    refusal = "{path}: not a readable surrogate ({why}); give a file written by Surrogate.save"
+    whole = archives.load(path, refusal)
     try:
-        content = torch.load(path, map_location="cpu", weights_only=True)[FILE_KEY]
+        content = whole[FILE_KEY]
         if content["format"] <= FILE_FORMAT:
             return surrogate_of(content)
     except InputError:
         raise
-    except Exception as error:  # what a damaged file raises has no end
-        raise InputError(f"{path}: not a readable surrogate; give a file written by Surrogate.save") from error
+    except Exception as error:  # what a foreign file holds has no end
+        raise InputError(refusal.format(path=path, why="it holds something else")) from error
     raise InputError(f"{path}: format {content['format']} is newer than this version reads; update beebo_scale")
 
 

@@ -8,16 +8,17 @@ from typing import Any
 
 import lightning.pytorch as pl
 import numpy as np
-import torch
 from lightning.pytorch.callbacks import BasePredictionWriter
 from lightning.pytorch.plugins.io import TorchCheckpointIO
 
+from .. import archives
 from ..screening.batch import atomic_write, check_output, write_frame
 from ..screening.files.opening import open_source
 from ..surrogates.approximate.judged import judged
 from ..surrogates.data.target import Prediction
 from ..surrogates.surrogate import FILE_KEY, surrogate_of
 from .data import ScreeningDataModule
+from .store import load_checkpoint
 
 
 class AtomicCheckpointIO(TorchCheckpointIO):
@@ -31,20 +32,20 @@ class AtomicCheckpointIO(TorchCheckpointIO):
         Raises:
             InputError: the system refuses to write there.
         """
-
-        def write(temporary: Path) -> None:
-            try:
-                with temporary.open("wb") as file:
-                    torch.save(checkpoint, file)
-            except RuntimeError as error:  # what torch makes of a full disk
-                cause = error.__cause__ or error.__context__
-                raise cause if isinstance(cause, OSError) else OSError(str(error).splitlines()[0]) from error
-
         folder, name = Path(path).parent, Path(path).name
         folder.mkdir(parents=True, exist_ok=True)
         for left in folder.glob(f".????????.{name}"):  # by a kill; only the first process of a job writes here
             left.unlink()
-        atomic_write(path, write)
+        archives.save(path, checkpoint)
+
+    def load_checkpoint(self, path: str | os.PathLike[str], *args: Any, **options: Any) -> dict[str, Any]:
+        """Read a checkpoint after its sums were checked, onto the CPU; of a saved surrogate, what Lightning asks for.
+
+        Raises:
+            InputError: a damaged file, or one of another kind.
+        """
+        content = load_checkpoint(path)
+        return {"state_dict": {}, "pytorch-lightning_version": pl.__version__} | content
 
 
 class GainError(pl.Callback):
@@ -55,7 +56,7 @@ class GainError(pl.Callback):
         best: Any = trainer.checkpoint_callback
         if not trainer.is_global_zero or best is None or not Path(best.best_model_path).is_file():
             return
-        checkpoint = torch.load(best.best_model_path, map_location="cpu", weights_only=True)
+        checkpoint = load_checkpoint(best.best_model_path)
         checkpoint[FILE_KEY] = judged(surrogate_of(checkpoint[FILE_KEY])).to_dict()
         AtomicCheckpointIO().save_checkpoint(checkpoint, best.best_model_path)
 

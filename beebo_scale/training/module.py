@@ -13,9 +13,10 @@ import lightning.pytorch as pl
 import torch
 from torch import Tensor
 
+from .. import archives
 from ..errors import InputError
 from ..posterior import Posterior
-from ..screening import Encoder, atomic_write
+from ..screening import Encoder
 from ..screening.packing import Packing
 from ..specs import Fitting, make, settings_of
 from ..specs.setting import plain, takes
@@ -35,7 +36,7 @@ from ..surrogates.trainees import (
 )
 from .data import ScreeningDataModule
 from .metrics import Metrics
-from .store import DATA_KEY, Store
+from .store import DAMAGED, DATA_KEY, Store
 
 START = 3  # format of the files of starting points
 SETTLING = 3  # passes over all rows, each time that a robust fit is judged: more gain less than they cost
@@ -99,13 +100,13 @@ class SurrogateModule(pl.LightningModule):
         path, store = self._start_path(), self._store
         if not path.exists():
             start = starting_point(store.encoder, store.design, self.data.training, self.fitting)
-            atomic_write(path, lambda temporary: torch.save(vars(start), temporary))
+            archives.save(path, vars(start))
 
     def setup(self, stage: str) -> None:
         """Build what is trained, the same on all processes, before the strategy wraps it."""
         if stage != "fit":
             return
-        self.start = StartingPoint(**torch.load(self._start_path(), weights_only=True))
+        self.start = StartingPoint(**archives.load(self._start_path(), DAMAGED))
         store, how = self._store, self.fitting
         self.rows = data = rows_at(self.start, store.encoder, self.data.training, how)
         gp = process_at(self.start, store.encoder, store.design, data, how)

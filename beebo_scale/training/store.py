@@ -20,6 +20,7 @@ import pandas as pd
 import torch
 from torch import Tensor
 
+from .. import archives
 from ..errors import InputError
 from ..screening import EncodedTable, Table, atomic_write
 from ..screening.encoding import CategoricalColumn, Column, ContinuousColumn, Encoder
@@ -36,11 +37,13 @@ from ..surrogates.data.observations import PackedObservations, merge_packed
 from ..surrogates.data.observe import batch_codes, target_scale
 from ..surrogates.data.target import TargetScale, check_transform
 from ..surrogates.data.tasks_and_batches import Design
+from ..surrogates.surrogate import FILE_KEY
 from .columns import decided, make_cache, valid_rows
 from .splits import TRAIN, Split, given_parts, grouped_parts, random_parts
 
-FORMAT = 3  # 1 knew no batches, 2 had the columns one by one
+FORMAT = 4  # 1 knew no batches, 2 had the columns one by one, 3 no sum of the packed rows
 CHOOSING = 3000  # training rows that choose a transform
+DAMAGED = "{path} is damaged ({why}); delete it, and it will be made again"
 DATA_KEY = "beebo_scale_data"  # where a checkpoint keeps the identity of the rows that it was trained on
 
 
@@ -191,8 +194,9 @@ def encode(screen: Screen, folder: Path) -> None:
         "design": Design(encoder.width, batch=screen.columns.batch, levels=levels).to_dict(),
         "batch": batch,
         "robust": screen.robust,
+        "sum": archives.file_sum(packed),
     }
-    atomic_write(meta, lambda temporary: torch.save(content, temporary))
+    archives.save(meta, content)
 
 
 def load(screen: Screen, folder: Path) -> Store:
@@ -203,14 +207,29 @@ def load(screen: Screen, folder: Path) -> Store:
 def find(folder: Path, identity: str | None) -> Store | None:
     """The store of that identity in a folder, if it is there."""
     for packed in sorted(folder.glob("*.rows")):
-        store = _load(packed.with_suffix(".pt"), packed)
-        if store.identity == identity:
-            return store
+        meta = packed.with_suffix(".pt")
+        if meta.exists() and archives.load(meta, DAMAGED)["identity"] == identity:
+            return _load(meta, packed)
     return None
 
 
+def load_checkpoint(path: str | os.PathLike[str]) -> dict[str, Any]:
+    """What a checkpoint of a fit, or a file of `Surrogate.save`, holds.
+
+    Raises:
+        InputError: a damaged file, or one of another kind.
+    """
+    refusal = "{path}: not a readable checkpoint ({why}); give a file that beebo-scale fit wrote"
+    content = archives.load(path, refusal)
+    if not isinstance(content, dict) or FILE_KEY not in content:
+        raise InputError(refusal.format(path=path, why="it holds no surrogate"))
+    return content
+
+
 def _load(meta: Path, packed: Path) -> Store:
-    content = torch.load(meta, weights_only=True)
+    content = archives.load(meta, DAMAGED)
+    if archives.file_sum(packed) != content.pop("sum"):
+        raise InputError(DAMAGED.format(path=packed, why="its sum is wrong"))
     encoder, scale = Encoder.from_dict(content.pop("encoder")), TargetScale(**content.pop("scale"))
     design = Design.from_dict(content.pop("design"))
     shape = (len(content["y"]), Packing.of(encoder).size)

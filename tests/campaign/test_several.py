@@ -152,7 +152,9 @@ def test_a_round_learns_from_half_measured_rows(tmp_path):
     path = campaign.folder.settings
     path.write_text(path.read_text().replace("b: -0.3", "b: 0.3"))  # weights may change, and the fit stays warm
     third = campaign.suggest()
-    assert third.notes == ()
+    assert [note.split("campaign.yaml: ")[1] for note in third.notes] == [
+        'target is {"a": 0.7, "b": 0.3}, the last command saw {"a": 0.7, "b": -0.3}'
+    ]
     assert third.batch.run["surrogate"]["target"] == "0.7 a + 0.3 b"
 
 

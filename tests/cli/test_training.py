@@ -205,12 +205,63 @@ def test_the_slurm_script_is_a_script():
 def test_what_an_earlier_version_wrote_is_read_or_refused_with_the_way_out(fitted, capsys):
     old = torch.load("runs/a/last.ckpt", weights_only=True)
     old["hyper_parameters"]["start_iterations"] = 100
-    torch.save(old, "old.ckpt")
-    assert main(["validate", "--config", "c.yaml", "--ckpt_path", "old.ckpt"]) == 0
-    assert main(["fit", "--config", "c.yaml", "--trainer.max_epochs", "4", "--ckpt_path", "old.ckpt"]) == 0
+    torch.save(old, "runs/a/old.ckpt")
+    assert main(["validate", "--config", "c.yaml", "--ckpt_path", "runs/a/old.ckpt"]) == 0
+    assert main(["fit", "--config", "c.yaml", "--trainer.max_epochs", "4", "--ckpt_path", "runs/a/old.ckpt"]) == 0
     Path("old.yaml").write_text(CONFIG.replace("iterations", "start_iterations"))
     capsys.readouterr()
     assert main(["fit", "--config", "old.yaml"]) == 2
     (line,) = capsys.readouterr().err.strip().splitlines()
     assert "model.start_iterations is a setting of an earlier version" in line
     assert "model.iterations" in line
+
+
+# --- files of other commands -----------------------------------------------------------------------------
+
+
+@pytest.fixture
+def model():
+    surrogate = bs.fit(bs.read_table("s.csv", "y", features=KINDS, id="id"), "exact", iterations=5)
+    surrogate.save("model.ckpt")
+    return surrogate
+
+
+@pytest.mark.slow
+def test_predict_takes_a_model_of_suggest(model, capsys):
+    command = ["predict", "--ckpt_path", "model.ckpt", "--data.file", "s.csv", "--data.id", "id", "--out", "p.csv"]
+    assert main([*command, "--trainer.enable_progress_bar=false"]) == 0
+    mean, std = model.predict(bs.read_library("s.csv", KINDS))
+    found = pd.read_csv("p.csv")
+    np.testing.assert_allclose(found["mean"], mean, rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose(found["std"], std, rtol=1e-9)
+    capsys.readouterr()
+    for other in ("validate", "test", "fit"):
+        assert main([other, "--config", "c.yaml", "--ckpt_path", "model.ckpt"]) == 2
+        assert f"model.ckpt is a model, which predict takes; {other} needs a checkpoint" in capsys.readouterr().err
+
+
+def flipped(path, place):
+    whole = bytearray(Path(path).read_bytes())
+    whole[place] ^= 1
+    Path(path).write_bytes(whole)
+
+
+@pytest.mark.slow
+def test_damage_in_what_a_fit_left(fitted, capsys):
+    rows, meta = (next(Path("runs/a/cache").glob(f"{form}")) for form in ("*.rows", "[!s]*.pt"))
+    start = next(Path("runs/a/cache").glob("start-*.pt"))
+    for path, place, commands in (
+        (rows, 500, ["test", "report"]),
+        (meta, 2000, ["test", "report"]),
+        (start, 1000, ["fit"]),
+        (Path("runs/a/best.ckpt"), 30_000, ["test", "report", "fit"]),
+    ):
+        flipped(path, place)
+        for command in commands:
+            arguments = ["--config", "c.yaml", "--ckpt_path", "runs/a/best.ckpt"]
+            assert main([command, *(["--run", "runs/a"] if command == "report" else arguments)]) == 2, command
+            (line,) = capsys.readouterr().err.splitlines()
+            assert path.name in line
+            assert "damaged" in line
+        flipped(path, place)
+    assert main(["test", "--config", "c.yaml", "--ckpt_path", "runs/a/best.ckpt"]) == 0

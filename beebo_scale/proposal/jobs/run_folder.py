@@ -20,11 +20,10 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-import torch
-
+from ... import archives
 from ...errors import InputError
 from ...locks import locked
-from ...screening.batch import atomic_write, write_text
+from ...screening.batch import write_text
 from ...workers import Workers
 from .chunks import on_first
 
@@ -43,16 +42,12 @@ class FolderLedger:
 
     def read(self, stage: str, chunk: int) -> Any:
         """What was written."""
-        path = self._path(stage, chunk)
-        try:
-            return torch.load(path, weights_only=True)
-        except Exception as error:  # torch.load has no error of its own
-            raise InputError(f"{path} is damaged; delete it, and it will be computed again") from error
+        return archives.load(self._path(stage, chunk), "{path} is damaged; delete it, and it will be computed again")
 
     def write(self, stage: str, chunk: int, result: Any) -> None:
         """Write a finished chunk; a request to stop waits until it stands."""
         with finishing():
-            atomic_write(self._path(stage, chunk), lambda temporary: torch.save(result, temporary))
+            archives.save(self._path(stage, chunk), result)
 
     def _path(self, stage: str, chunk: int) -> Path:
         return self.folder / f"{stage}-{chunk:06d}.pt"
@@ -83,7 +78,7 @@ def _take(folder: Path, identity: dict[str, Any], locks: ExitStack) -> None:
     chunks = make_folder(folder) / "chunks"
     locks.enter_context(locked(folder / "lock", "another job", "wait for it, or give another run folder"))
     _check_identity(folder, identity)
-    for leftover in chunks.glob(".*"):  # half written when a job was killed
+    for leftover in chunks.glob(".*.pt"):  # half written when a job was killed
         leftover.unlink()
 
 
