@@ -115,6 +115,7 @@ class SurrogateModule(pl.LightningModule):
         else:
             model, size = svgp_at(self.start, gp, data, store.encoder, how), how.approximation
             self.trainee = SvgpTrainee(model, data, size.lr, size.natural_lr)
+        self.train()  # a posterior made earlier in this process may have left a prior that it shares in the other mode
 
     @property
     def _store(self) -> Store:
