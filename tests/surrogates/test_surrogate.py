@@ -173,6 +173,7 @@ def test_places_that_cannot_be_written(saved, tmp_path):
     assert sorted(os.listdir(tmp_path)) == before
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(3))
 def test_many_zeros_are_predicted_better_than_by_their_mean(seed):
     rng = np.random.default_rng(seed)

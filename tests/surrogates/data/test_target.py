@@ -255,6 +255,7 @@ def test_moments_of_ranks_against_a_fine_sum(m, v):
 # --- a measurement: belief and noise, transform undone -----------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("transform", ["none", "sqrt", "log", "rank"])
 def test_a_measurement_against_monte_carlo(transform):
     scale = TargetScale.of(1e3 * (SKEWED + 1e-3), transform)
