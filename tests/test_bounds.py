@@ -148,6 +148,7 @@ def test_float32():
     assert float(high) == pytest.approx(I, rel=1e-4)
 
 
+@pytest.mark.slow
 @LAWS
 @given(
     st.sampled_from(sorted(POSTERIORS)),

@@ -194,6 +194,7 @@ def test_pending_pairs():
     close(acqf(batch), expected.unsqueeze(0), rtol=1e-8)
 
 
+@pytest.mark.slow
 def test_inputs_are_optimised_within_a_task_and_across_tasks():
     acqf = BatchedEnergyEntropy(POSTERIOR, 0.5, weights=TaskWeights(WEIGHTS, column=2))
     bounds = torch.tensor([[0.0, 0, 0], [1.0, 1, 2]], dtype=torch.float64)

@@ -86,6 +86,7 @@ def test_what_is_no_campaign(tmp_path):
 # --- rounds ------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_rounds_go_on_where_the_last_one_ended(tmp_path):
     campaign = create(tmp_path, temperatures=(2.0, 0.5), q=4)
     first = campaign.suggest()
@@ -141,6 +142,7 @@ def test_the_same_campaign_gives_the_same_bytes(tmp_path):
     assert ends[0] == ends[1]
 
 
+@pytest.mark.slow
 def test_results_far_from_all_others_are_noted(tmp_path):
     rng = np.random.default_rng(0)
     frame = pd.DataFrame({"x": rng.uniform(size=40), "y": rng.standard_normal(40)})

@@ -158,6 +158,7 @@ def test_a_round_learns_from_half_measured_rows(tmp_path):
     assert third.batch.run["surrogate"]["target"] == "0.7 a + 0.3 b"
 
 
+@pytest.mark.slow
 def test_several_processes_enter_several_targets(campaign):
     """Locks are of open files, so that threads meet as processes do."""
     rows = proposed(campaign)

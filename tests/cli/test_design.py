@@ -34,6 +34,7 @@ def suggest(*arguments):
     return pd.read_csv("next.csv"), json.loads(Path("next.run.json").read_text())
 
 
+@pytest.mark.slow
 def test_plates(capsys):
     frame, run = suggest("--target=y", "--batch=plate")
     assert list(frame) == ["rank", "a", "b", "mean", "std", "noiseless_mean", "noiseless_std", "gain"]

@@ -70,6 +70,7 @@ def test_whole_numbers_are_ids_however_they_are_written(capsys):
     assert not {110, 194} & set(batch["ID"])
 
 
+@pytest.mark.slow
 def test_results_with_nine_digits_are_those_that_were_proposed(capsys):
     measured = pd.read_csv(CASES / "box_measured.csv")
     measured.to_csv("m.csv", index=False)

@@ -68,6 +68,7 @@ def test_a_library(folder, capsys):
     assert batch.frame["name"].tolist() == frame["name"].tolist()
 
 
+@pytest.mark.slow
 def test_a_box(folder):
     frame = propose(*BOX)
     assert set(frame["acid"]) <= {"HCl", "HBr"}

@@ -69,6 +69,7 @@ def test_from_a_configuration_file_to_a_page(folder, capsys):
     assert "ExploitLast(schedule=Steps(temperatures=(1.0, 0.25)), last=0.0)" in job
 
 
+@pytest.mark.slow
 def test_a_function(folder):
     changes = dict.fromkeys(["landscape", "target", "features"])
     assert main(command(changes | {"function": "levy", "dimension": "2", "noise": "0.1", "strategies": "random"})) == 0

@@ -219,6 +219,7 @@ def test_numbers_that_cannot_be_squared_are_refused_with_their_place(size, said,
     assert ("in row 4;" if np.isnan(size) else "in rows 1, 2, 3 and 17 more;") in line
 
 
+@pytest.mark.slow
 def test_measured_rows_come_again_only_if_allowed():
     best = "".join(pd.read_csv("screen.csv").nlargest(1, "y")["variant"])
     exploit = [*LIBRARY, "--temperature=0"]
@@ -231,6 +232,7 @@ def test_measured_rows_come_again_only_if_allowed():
     assert set(new["variant"]) == set(VARIANTS) - measured_variants()
 
 
+@pytest.mark.slow
 def test_minimize():
     small, large = suggest(*LIBRARY, "--temperature=0", "--minimize"), suggest(*LIBRARY, "--temperature=0")
     assert small["mean"].is_monotonic_increasing
@@ -256,6 +258,7 @@ def test_known_noise_is_used(capsys):
     assert capsys.readouterr().err == ""
 
 
+@pytest.mark.slow
 def test_features_separated_by_commas_or_spaces():
     screen = pd.read_csv("screen.csv").assign(temp=np.arange(20.0))
     screen.to_csv("screen.csv", index=False)
@@ -272,6 +275,7 @@ def test_options_of_the_fit_arrive():
     assert (run_file()["surrogate"]["priors"], run_file()["surrogate"]["transform"]) == ("paper", "none")
 
 
+@pytest.mark.slow
 def test_saved_model_starts_the_next_fit_and_is_recorded(folder):
     frame = suggest(*LIBRARY, "--save-model=model.ckpt")
     first = run_file()["surrogate"]["fit"]["iterations"]
@@ -284,6 +288,7 @@ def test_saved_model_starts_the_next_fit_and_is_recorded(folder):
     np.testing.assert_allclose(mean, frame["mean"], rtol=1e-12)
 
 
+@pytest.mark.slow
 def test_warm_start_of_another_screen_is_refused(capsys):
     suggest(*LIBRARY, "--save-model=model.ckpt")
     capsys.readouterr()

@@ -13,6 +13,7 @@ def test_help_names_all_functions(capsys):
     assert all(f" {name}," in said or f", {name} " in said for name in FUNCTIONS)
 
 
+@pytest.mark.slow
 def test_an_embedded_function(tmp_path, capsys):
     options = ["--function=hartmann", "--dimension=20", "--effective=6", "--strategies=random", "-q=2", "--rounds=1"]
     assert main(["simulate", *options, f"--run-dir={tmp_path}"]) == 0

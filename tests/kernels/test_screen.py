@@ -59,6 +59,7 @@ def test_exchange_sees_equality_only():
     close(gram(kernel, order[X.long()], order[X.long()]), gram(kernel, X, X), rtol=0, atol=0)
 
 
+@pytest.mark.slow
 @given(seed=st.integers(0, 10_000), sites=st.integers(1, 6), letters=st.integers(2, 20))
 @LAWS
 def test_exchange_is_positive_definite(seed, sites, letters):

@@ -51,6 +51,7 @@ def test_any_kernel_will_do():
     close(KernelMatrix(kernel, Z, block=(16, 16)) @ V, kernel(Z, Z).to_dense() @ V)
 
 
+@pytest.mark.slow
 def test_float32_blocks_are_summed_in_float64():
     """Many more columns than float32 could sum without losing digits."""
     Z, V = uniform(3000, 3), normal(3000, 2).abs()

@@ -68,6 +68,7 @@ def test_a_library_is_read_three_times_at_most(files, passes, monkeypatch):
     assert not batch["name"].isin([*pd.read_csv("running.csv")["name"], *pd.read_csv("not.csv")["name"]]).any()
 
 
+@pytest.mark.slow
 def test_what_cannot_work_is_refused_before_a_fit(files, capsys, monkeypatch):
     monkeypatch.setattr("beebo_scale.surrogates.fit", None)
     for more, words in {

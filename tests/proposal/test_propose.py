@@ -51,6 +51,7 @@ def test_units_are_the_users_own(rising):
     np.testing.assert_allclose(batch.frame["std"], std, rtol=1e-6)
 
 
+@pytest.mark.slow
 def test_a_box_by_name_and_by_order(rising):
     frame = bs.propose(rising, 2, bounds=BOX, search=QUICK).frame
     for same in (list(BOX.values()), dict(reversed(BOX.items())), np.array(list(BOX.values()))):

@@ -52,6 +52,7 @@ def test_no_row_is_measured_twice_and_the_same_seed_gives_the_same_bytes(tmp_pat
     assert bytes_of(run, tmp_path / "a") != bytes_of(other, tmp_path / "a")
 
 
+@pytest.mark.slow
 def test_a_whole_landscape_can_be_measured(tmp_path):
     run = run_of("mean-beebo", plan=Plan(q=20, rounds=2, start=24))
     run_loop(run, tmp_path)
@@ -70,6 +71,7 @@ def test_points_of_a_function_stay_in_the_cube(tmp_path, name):
     assert ((points >= 0) & (points <= 1)).all()
 
 
+@pytest.mark.slow
 def test_strategies_start_from_the_same_points(tmp_path):
     runs = [run_of("random"), run_of("greedy")]
     for run in runs:
@@ -130,6 +132,7 @@ def test_a_run_stopped_inside_a_round_goes_on(tmp_path):
     assert bytes_of(sound, tmp_path / "cut") == bytes_of(sound, tmp_path / "whole")
 
 
+@pytest.mark.slow
 def test_a_warm_start_begins_where_the_last_round_ended(tmp_path):
     seen = []
 
@@ -148,6 +151,7 @@ def test_a_warm_start_begins_where_the_last_round_ended(tmp_path):
         assert len(warm.data) == 1  # no copy of the measured rows
 
 
+@pytest.mark.slow
 def test_another_configuration_is_refused(tmp_path):
     run_loop(run_of("greedy"), tmp_path)
     with pytest.raises(InputError, match="was started with q = 4, now it is 5"):

@@ -67,6 +67,7 @@ def test_values_that_crowd_at_the_good_end_are_noticed(world, crowded):
     assert world.yardstick(world.start(4, 0)).crowded is crowded
 
 
+@pytest.mark.slow
 def test_a_skewed_target_that_is_minimised_is_shown_by_ranks(tmp_path):
     """By value random points are as good as the best: 1.000 for all."""
     world = skewed(minimize=True)
@@ -82,6 +83,7 @@ def test_a_skewed_target_that_is_minimised_is_shown_by_ranks(tmp_path):
     assert "## Best so far" not in headings
 
 
+@pytest.mark.slow
 def test_the_share_found_leads_where_values_tell(tmp_path):
     results = simulate(skewed(minimize=False), ["random"], tmp_path, q=8, rounds=1, start=8)
     assert list(results.shown) == ["recall", "normalised", "relative_regret"]

@@ -164,6 +164,7 @@ def test_indicators_are_one_hot():
     assert (features[:20] @ features[:20].mT == torch.from_numpy(same)).all()
 
 
+@pytest.mark.slow
 def test_the_forest_is_that_of_scikit_learn():
     ensemble = pytest.importorskip("sklearn.ensemble")
     state = state_of(protein_landscape(), count=20, q=6)

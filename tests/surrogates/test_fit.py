@@ -87,6 +87,7 @@ def test_a_mix_of_columns_is_learned_with_honest_errors(mixed):
     assert np.corrcoef(std, np.abs(mean - truth))[0, 1] > 0.0
 
 
+@pytest.mark.slow
 def test_units_of_the_target_do_not_matter(mixed):
     one, truth = measured(KINDS, n=30)
     other = replace(one, y=1e6 * one.y - 5e7)
@@ -106,6 +107,7 @@ def test_noise_is_found_and_left_out_of_predictions():
     assert std.mean() == pytest.approx(1.55, rel=0.2)  # of a measurement
 
 
+@pytest.mark.slow
 def test_known_noise_is_taken_at_its_word():
     frame, effects, error = screen(40)
     y = effects["x"].to_numpy() + error
@@ -185,6 +187,7 @@ def test_a_library_with_a_level_and_letters_that_nobody_measured(mixed):
 # --- how it is fitted ------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_subset_for_the_hyperparameters_and_all_rows_for_the_posterior():
     rows, _ = measured(KINDS, n=60)
     one, again, other = (bs.fit(rows, fit_rows=25, iterations=10, seed=seed) for seed in (0, 0, 1))
@@ -313,6 +316,7 @@ def test_approximate_kinds_predict_as_the_exact_one_and_survive_the_file(kind, t
     assert batch.run["surrogate"]["kind"] == kind
 
 
+@pytest.mark.slow
 def test_love_says_how_wrong_it_is():
     frame = smooth(200)
     table = bs.read_table(frame, target="y")

@@ -202,6 +202,7 @@ def test_pending_points_are_measurements_of_the_sum(weights):
     close(again.covar(batch), expected_covar, rtol=1e-8, atol=1e-9)
 
 
+@pytest.mark.slow
 def test_acquisition_of_a_sum_with_pending_points():
     posterior = posterior_of(multi_task())
     weights, pending = [0.5, -2.0, 1.0], uniform(3, 2, seed=5)

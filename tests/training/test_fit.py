@@ -110,6 +110,7 @@ def test_a_resumed_run_ends_where_an_uninterrupted_one_does(tmp_path):
     assert sorted(logs["epoch"].unique()) == [0, 1, 2, 3]
 
 
+@pytest.mark.slow
 def test_the_start_is_found_once(tmp_path, monkeypatch):
     file = screen(tmp_path / "s.csv")
     trainer(tmp_path, 1).fit(module(), datamodule=data(file))
@@ -171,6 +172,7 @@ def test_a_robust_likelihood_learns_the_noise_of_svgp(tmp_path):
         trainer(tmp_path, 1).fit(module(likelihood="student-t"), datamodule=data(file, noise_variance="var"))
 
 
+@pytest.mark.slow
 def test_molecules_are_learned_by_minibatches(tmp_path):
     ends = ["F", "Cl", "Br", "I", "C", "CC", "OC", "N(C)C", "C#N"]
     frame = pd.DataFrame([(f"c1cc({a})ccc1CC{b}", i + 0.1 * j) for i, a in enumerate(ends) for j, b in enumerate(ends)])

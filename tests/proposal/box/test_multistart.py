@@ -148,6 +148,7 @@ def test_both_ends_of_the_box_are_reached_exactly():
     assert bool((best == bounds[1]).any())
 
 
+@pytest.mark.slow
 def test_restarts_do_not_interact():
     acqf = acquisition()
     X = batches(3, 5)
@@ -158,6 +159,7 @@ def test_restarts_do_not_interact():
         close(values[i : i + 1], value)
 
 
+@pytest.mark.slow
 def test_a_greedy_start_is_no_worse_than_a_sobol_start():
     acqf = hartmann()
     _, greedy_value, _ = optimize_box(acqf, CUBE, 8, replace(QUICK, restarts=1, steps=30))

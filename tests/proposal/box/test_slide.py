@@ -11,6 +11,7 @@ BOX = torch.tensor([[0.0, 0.0], [1.0, 1.0]], dtype=torch.float64)
 SUM = (torch.arange(2), -torch.ones(2, dtype=torch.float64), -0.9)  # x + y <= 0.9
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("limits", [{"inequalities": (SUM,)}, {"equalities": (SUM,)}])
 def test_the_best_point_of_a_line_or_a_triangle_is_found(limits):
     acqf = BatchedEnergyEntropy(exact_toy(n=15, d=2).posterior, 0.4)

@@ -234,6 +234,7 @@ def plain_best(parts, keep, cap):
     return kept[: keep + 1]
 
 
+@pytest.mark.slow
 @given(data=st.data(), keep=st.integers(1, 12), cap=st.one_of(st.none(), st.integers(1, 4)), seed=st.integers(0, 99))
 @LAWS
 def test_merging_does_not_depend_on_order_or_grouping(data, keep, cap, seed):

@@ -56,6 +56,7 @@ def test_rows_of_a_batch_fill_the_wells_in_order():
     assert set(frame["role"]) == {"sample"}
 
 
+@pytest.mark.slow
 @settings(max_examples=25, deadline=None, derandomize=True)
 @given(st.integers(1, 2000), st.sampled_from([96, 384, 1536]), st.booleans(), st.integers(0, 5))
 def test_every_row_once_and_every_control_on_every_plate(count, plate, shuffle, seed):
@@ -131,6 +132,7 @@ def test_layouts_that_cannot_be(make, match):
     assert "\n" not in str(error.value)
 
 
+@pytest.mark.slow
 def test_plate_map_and_picture_beside_the_batch(tmp_path):
     out = tmp_path / "next.csv.gz"
     layout = Layout(96, EDGES, shuffle=True)
@@ -163,6 +165,7 @@ def colours(path):
     return {(int(c) >> 16, int(c) >> 8 & 255, int(c) & 255) for c in codes}
 
 
+@pytest.mark.slow
 def test_the_picture_shows_values_and_controls(tmp_path):
     frame = plate_map(batch(20), 96, EDGES)
     draw_plate(frame, tmp_path / "p.png")

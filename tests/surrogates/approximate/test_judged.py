@@ -58,6 +58,7 @@ def test_of_a_long_batch_some_rows_are_looked_at():
     assert beside.endswith("at 256 of its rows")
 
 
+@pytest.mark.slow
 def test_the_rank_goes_on_until_the_batch_is_known_well(monkeypatch):
     """As long as it was chosen automatically; otherwise a note says so."""
     monkeypatch.setattr(choose_module, "GAIN_TOLERANCE", 1e-7)

@@ -197,6 +197,7 @@ def test_rows_held_out_enter_the_root():
     assert 0.99 < float(known[0][held].mean() / known[0].mean()) < 1.01
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("inputs", INPUTS)
 @pytest.mark.parametrize("rank", [10, 40])
 def test_the_estimated_error_is_that_of_new_rows(inputs, rank):

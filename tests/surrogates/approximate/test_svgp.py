@@ -64,6 +64,7 @@ def test_hyperparameter_gradient_at_fixed_q():
         close(a, b, rtol=1e-6, atol=1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", ["learned", "known", "tasks"])
 def test_best_q_is_that_of_sgpr(case):
     gp, data = tasks() if case == "tasks" else (process(), replicated(known=case == "known"))
@@ -163,6 +164,7 @@ def test_training_reaches_what_full_batches_reach(known, batch, rate, gap):
     close(model.posterior().mean(X), sgpr_posterior(full, model.Z.detach(), data).mean(X), rtol=0, atol=0.05)
 
 
+@pytest.mark.slow
 def test_points_move_to_where_they_help():
     gp, data = process(), smooth(80)
     model = SVGP(gp, 0.1 * uniform(8, 2), len(data))
@@ -195,6 +197,7 @@ def test_only_full_minibatches():
     assert sizes[4:] == [50] * 2
 
 
+@pytest.mark.slow
 def test_float32_is_close_to_float64():
     data = smooth(200)
     results = []

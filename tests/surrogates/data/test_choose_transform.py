@@ -64,6 +64,7 @@ def ec50(n, seed=1):
     return pd.DataFrame({"a": x[:, 0], "b": x[:, 1], "y": 10 ** (3 * z)})
 
 
+@pytest.mark.slow
 def test_auto_finds_the_good_end_of_a_minimised_target():
     """The root sees nothing there: with log the best rows come first, with sqrt they are found by chance."""
     frame = ec50(600)
@@ -97,6 +98,7 @@ def test_the_true_transform_has_the_best_score_from_either_end(minimize):
     assert min(scores, key=scores.get) == "log"
 
 
+@pytest.mark.slow
 def test_auto_asks_no_rows_where_it_need_not(monkeypatch):
     monkeypatch.setattr(module, "_compared", lambda *_: pytest.fail("compared"))
     plain = screen(SHAPES["none"])
@@ -127,6 +129,7 @@ def test_which_is_chosen(compared, usual, chosen):
     assert module._chosen(compared, usual) == chosen
 
 
+@pytest.mark.slow
 def test_fit_takes_the_choice():
     table = screen(SHAPES["log"])
     surrogate = bs.fit(table, transform="held-out")

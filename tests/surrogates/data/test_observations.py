@@ -182,6 +182,7 @@ def test_known_noise_has_the_likelihood_gradients_of_all_rows():
         close(merged[name], rows[name], rtol=1e-9)
 
 
+@pytest.mark.slow
 @LAWS
 @given(st.lists(st.integers(0, 3), min_size=2, max_size=8), st.floats(1e-3, 10.0), st.floats(1e-3, 10.0))
 def test_likelihoods_differ_by_a_constant_of_the_counts(rows, one, other):

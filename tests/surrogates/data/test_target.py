@@ -211,6 +211,7 @@ def test_equal_values_share_a_rank():
     assert float(g[60:].min()) == pytest.approx(norm.ppf(0.605))
 
 
+@pytest.mark.slow
 @LAWS
 @given(st.lists(st.floats(-1e6, 1e6, width=32), min_size=2, max_size=30, unique=True), st.integers(0, 99))
 def test_ranks_are_monotone_and_invertible_beyond_the_measured_values(values, seed):

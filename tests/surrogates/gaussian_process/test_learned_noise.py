@@ -96,6 +96,7 @@ def fitted(frame: pd.DataFrame) -> Surrogate:
     return bs.fit(bs.read_table(frame, "y", features=["x"], noise_variance=known), transform="none")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("r", [2, 3, 5])
 def test_estimates_are_seen_as_such(r, tmp_path):
     means, apart = replicated(r)
