@@ -9,6 +9,7 @@ import numpy as np
 
 from ..errors import InputError
 from ..screening.places import rows_text
+from ..screening.same import alike
 from .results import Result, ResultFile
 
 UNKNOWN, BARE, OTHER_VALUE, OTHER_FEATURES, NOT_PENDING = WHY = (
@@ -60,7 +61,6 @@ class Refusals:
             where += f" ({', '.join(names[:3])}{f' and {len(names) - 3} more' if len(names) > 3 else ''})"
         detail = self.details[why]
         if why in (UNKNOWN, NOT_PENDING) and names:
-            alike = {id.casefold(): id for id in ids if id not in names}
-            near = [alike[name.casefold()] for name in names[:3] if name.casefold() in alike]
+            near = alike(names[:3], (id for id in ids if id not in names)).values()
             detail = f" (did you mean {', '.join(near)}?)" if near else f" ({len(rows)} of {len(file.rows)} rows)"
         raise InputError(f"{file.source}: {why.format(rows=where, detail=detail)}")

@@ -146,6 +146,12 @@ def id_texts(cells: pd.Series | Sequence[object]) -> np.ndarray:
     return text.str.replace(WHOLE, r"\1", regex=True).where(lambda t: ~values.isna(), "").to_numpy(dtype=object)
 
 
+def alike(names: Iterable[str], known: Iterable[str]) -> dict[str, str]:
+    """Of some ids, those that differ from a known one in capitals alone -> the known one."""
+    folded = {name.casefold(): name for name in known}
+    return {name: folded[name.casefold()] for name in names if name.casefold() in folded}
+
+
 def told_unknown(what: str, where: str, asked: Sequence[str], unknown: Iterable[str], known: Iterable[str] = ()) -> str:
     """Say which ids are in no row, and which ids are written nearly alike.
 
@@ -156,10 +162,9 @@ def told_unknown(what: str, where: str, asked: Sequence[str], unknown: Iterable[
         unknown: those that were not found.
         known: ids that there are, or some of them.
     """
-    missing, near = list(unknown), {name.casefold(): name for name in known}
-    shown = ", ".join(
-        f"{name} (did you mean {near[name.casefold()]}?)" if name.casefold() in near else name for name in missing[:5]
-    )
+    missing = list(unknown)
+    near = alike(missing, known)
+    shown = ", ".join(f"{name} (did you mean {near[name]}?)" if name in near else name for name in missing[:5])
     more = f" and {len(missing) - 5} more" if len(missing) > 5 else ""
     ids, are = ("ids", "are") if len(asked) > 1 else ("id", "is")
     return f"{len(missing)} of {len(asked)} {what} {ids} {are} in no {where}: {shown}{more}"

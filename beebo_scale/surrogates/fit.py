@@ -117,7 +117,7 @@ def train(
 ) -> tuple[Recipe, FitReport]:
     """The plain driver: all steps of a trainee, one after the other; hyperparameters of `gp` move in place."""
     if fitting.kind != "svgp":
-        trainee = FullTrainee(start, gp, data, encoder, fitting)
+        trainee = FullTrainee(start, gp, data, fitting)
         trainee.run(0, on_step)
         return trainee.recipe(), trainee.last
     n, size = len(data), fitting.approximation

@@ -184,18 +184,15 @@ class FullTrainee(nn.Module):
         start: of a kind other than "svgp".
         gp: with the hyperparameters of the start.
         data: all rows.
-        encoder: of their columns.
         fitting: how.
     """
 
     full_batch = True
     Z: Tensor | None
 
-    def __init__(
-        self, start: StartingPoint, gp: GaussianProcess, data: Measurements, encoder: Encoder, fitting: Fitting
-    ) -> None:
+    def __init__(self, start: StartingPoint, gp: GaussianProcess, data: Measurements, fitting: Fitting) -> None:
         super().__init__()
-        self.gp, self.data, self.encoder, self.fitting = gp, data, encoder, fitting
+        self.gp, self.data, self.fitting = gp, data, fitting
         self.register_buffer("Z", start.Z)
         self.last = FitReport(**start.report)
 

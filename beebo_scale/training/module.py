@@ -111,11 +111,11 @@ class SurrogateModule(pl.LightningModule):
         self.rows = data = rows_at(self.start, store.encoder, self.data.training, how)
         gp = process_at(self.start, store.encoder, store.design, data, how)
         if self.full_batch:
-            self.trainee: Any = FullTrainee(self.start, gp, data, store.encoder, how)
+            self.trainee: Any = FullTrainee(self.start, gp, data, how)
         else:
             model, size = svgp_at(self.start, gp, data, store.encoder, how), how.approximation
             self.trainee = SvgpTrainee(model, data, size.lr, size.natural_lr)
-        self.train()  # a posterior made earlier in this process may have left a prior that it shares in the other mode
+        self.train()  # Lightning warns of any part that is not in training mode
 
     @property
     def _store(self) -> Store:

@@ -27,7 +27,7 @@ from ...acquisition import BatchedEnergyEntropy
 from ...progress import track
 from .certified import CertifiedBatch
 from .encoded import EncodedLibrary
-from .exclusion import as_bytes, original_inputs, repeats
+from .exclusion import original_inputs, repeated_in_group
 from .lazy_greedy import greedy
 from .limits import exchangeable
 
@@ -213,7 +213,7 @@ def improve_batch(
     X, groups = library.rows(rows)
     if not library.rules.allow_repeats:  # the batch comes first and holds no repeats
         original = original_inputs(X, library.encoder)
-        once = torch.from_numpy(~repeats(as_bytes(original.double().unsqueeze(-1).numpy()), groups.numpy()))
+        once = ~repeated_in_group(original, groups)
         rows, X, groups = rows[once], X[once], groups[once]
         original = original_inputs(X, library.encoder)
     else:

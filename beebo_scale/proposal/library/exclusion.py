@@ -123,6 +123,16 @@ def originals(rows: np.ndarray, seed: int = 0) -> np.ndarray:
     return leader
 
 
+def repeated_in_group(original: Tensor, groups: Tensor) -> Tensor:
+    """Which rows repeat an earlier one with the same groups: p booleans on the CPU.
+
+    Args:
+        original: p, the first row with the same input.
+        groups: p x g codes.
+    """
+    return torch.from_numpy(repeats(as_bytes(original.double().unsqueeze(-1).numpy()), groups.numpy()))
+
+
 def original_inputs(X: Tensor, encoder: Encoder) -> Tensor:
     """The first of the encoded rows (p x d) that is the same experiment as each of them: p row numbers on the CPU."""
     rows = as_bytes(X.detach().cpu().double().numpy())

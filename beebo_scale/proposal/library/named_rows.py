@@ -81,7 +81,7 @@ def _ids(cells: pd.Series, place: Place) -> tuple[str, ...]:
     return tuple(id_texts(cells))
 
 
-def encoded_rows(named: NamedRows, encoder: Encoder, library: Library | None, what: str = "pending") -> Tensor:
+def encoded_rows(named: NamedRows, encoder: Encoder, library: Library | None) -> Tensor:
     """The rows encoded, n x d; those that are known by their ids only are looked up in the library.
 
     Raises:
@@ -95,7 +95,7 @@ def encoded_rows(named: NamedRows, encoder: Encoder, library: Library | None, wh
     unknown = [i for i, id in enumerate(named.ids) if id not in found]
     if unknown:
         raise InputError(
-            f"{named.source}: {_unknown(named, unknown, library, what)} ({rows_text(np.array(unknown) + 1)}); "
+            f"{named.source}: {_unknown(named, unknown, library, 'pending')} ({rows_text(np.array(unknown) + 1)}); "
             "correct the ids, or give the feature columns of these rows"
         )
     return torch.cat([encoder.encode(found[id]) for id in named.ids])

@@ -13,7 +13,7 @@ from ...progress import track
 from . import lazy_greedy as pool
 from .best_rows import Top, place_in_group
 from .encoded import EncodedLibrary
-from .exclusion import as_bytes, original_inputs, repeats
+from .exclusion import original_inputs, repeated_in_group
 from .lazy_greedy import LazyGreedy
 from .limits import LimitState
 from .upper_bound import Others, upper_bound
@@ -97,8 +97,7 @@ class Shortlist:
             self.original = torch.arange(len(self.rows))
         else:
             self.original = original_inputs(self.state.X, self.task.library.encoder)
-            same = repeats(as_bytes(self.original.double().unsqueeze(-1).numpy()), self.groups.numpy())
-            gone[old:] = torch.from_numpy(same)[old:]
+            gone[old:] = repeated_in_group(self.original, self.groups)[old:]
             self.repeated += int(gone.sum())
             gone[old:] |= torch.isin(self.original, self.original[self.state.chosen])[old:]
         gone[old:] |= self.limits.shut(self.state.X[old:], groups).cpu()

@@ -26,7 +26,7 @@ from torch import Tensor
 
 from ...information import marginal_gain
 from .best_rows import place_in_group
-from .exclusion import as_bytes, repeats
+from .exclusion import repeated_in_group
 from .lazy_greedy import SCORED_AT_ONCE, LazyGreedy
 
 PREFIXES = 32  # prefixes S_i that are tried besides the empty one
@@ -70,7 +70,7 @@ def upper_bound(
         rows = _bounds(state, score.to(state.X), original.to(state.X.device), prefixes).cpu()  # K x p
         information = _information(state)[prefixes].cpu()  # p
     once = original == torch.arange(len(original))
-    different = torch.from_numpy(~repeats(as_bytes(original.double().unsqueeze(-1).numpy()), groups.numpy()))
+    different = ~repeated_in_group(original, groups)
     codes = torch.cat([groups[different], others.groups])
     known = torch.cat([torch.ones_like(groups[different], dtype=torch.bool), others.known])
     totals = []

@@ -23,9 +23,8 @@ from ..gaussian_process.gaussian_process import GaussianProcess, exact_posterior
 from .held_out import excess_of, forgotten, held_out_rows, others
 from .inducing import JITTER, prior_factor
 
-REFERENCE_ROWS = (
-    8000  # of the reference: its factor takes a few seconds and 256 MB, as long as those of eight half as large
-)
+# Rows of the reference: its factor takes a few seconds and 256 MB, as long as those of eight half as large.
+REFERENCE_ROWS = 8000
 COMPARED_AT_ONCE = 8192  # rows compared with the points at once
 
 
