@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import socket
+import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 from filelock import FileLock, Timeout
@@ -33,10 +34,50 @@ def locked(path: Path, other: str, advice: str, wait_seconds: float = 0.0) -> It
     """
     path.open("a").close()  # some versions of filelock would make the folder too
     holder, lock = path.with_name(f"{path.name}.holder"), FileLock(path)
+    ends = time.monotonic() + wait_seconds
+    with ExitStack() as held:
+        try:
+            held.enter_context(lock.acquire(timeout=wait_seconds, poll_interval=POLL))
+            held.enter_context(_folder_locked(path.parent, ends))
+        except Timeout:
+            raise InputError(f"{path.parent} is in use by {other}{_name(holder)}; {advice}") from None
+        held.enter_context(_named(holder))
+        yield
+
+
+@contextmanager
+def _folder_locked(folder: Path, ends: float) -> Iterator[None]:
+    """Hold the lock of the folder itself, where the system has one: that of a file ends when the file is deleted.
+
+    Raises:
+        Timeout: another process has it until `ends`.
+    """
     try:
-        lock.acquire(timeout=wait_seconds, poll_interval=POLL)
-    except Timeout:
-        raise InputError(f"{path.parent} is in use by {other}{_name(holder)}; {advice}") from None
+        import fcntl
+
+        handle = os.open(folder, os.O_RDONLY)
+    except (ImportError, OSError):  # Windows
+        yield
+        return
+    try:
+        while True:
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                if time.monotonic() >= ends:
+                    raise Timeout(str(folder)) from None
+                time.sleep(POLL)
+            except OSError:  # a network file system without locks of folders
+                break
+        yield
+    finally:
+        os.close(handle)
+
+
+@contextmanager
+def _named(holder: Path) -> Iterator[None]:
+    """The name of this process in a file."""
     try:
         with suppress(OSError):  # on a full disk it has no name
             holder.write_text(f"process {os.getpid()} on {socket.gethostname()}\n", encoding="utf-8")
@@ -44,7 +85,6 @@ def locked(path: Path, other: str, advice: str, wait_seconds: float = 0.0) -> It
     finally:
         with suppress(OSError):  # on Windows somebody may be reading it
             holder.unlink()
-        lock.release()
 
 
 def _name(holder: Path) -> str:

@@ -62,3 +62,13 @@ def test_no_folder(tmp_path):
     with pytest.raises(OSError, match="No such file"), hold(tmp_path / "none"):
         pass
     assert not (tmp_path / "none").exists()
+
+
+@pytest.mark.skipif(os.name == "nt", reason="folders have no locks there")
+def test_the_lock_survives_that_its_file_is_deleted(tmp_path):
+    with hold(tmp_path):
+        (tmp_path / "lock").unlink()
+        with pytest.raises(InputError, match="in use by another job"), hold(tmp_path, wait=0.1):
+            pass
+    with hold(tmp_path):
+        pass

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import secrets
 import shutil
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -13,50 +12,29 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..errors import InputError
-from ..proposal import choose, encode_measured, prepare_measured
-from ..proposal.provenance import input_hashes
-from ..screening import Batch, EncodedTable, Encoder, Layout, Table, write_plates
+from ..proposal import encode_measured, prepare_measured
+from ..screening import Layout, Table
 from ..screening.batch import into_place, write_text
 from ..screening.columns import missing_text
 from ..screening.files.opening import Source, open_source
 from ..screening.invalid import listed
+from ..screening.plates.picks import Picks
 from ..screening.table import read_columns
-from ..surrogates import Surrogate, fit, load_surrogate
-from ..surrogates.outliers import far_out, few_values
 from .entry import enter, give_up
 from .folder import Folder
-from .outputs import check_pending, check_round
+from .outputs import check_pending
 from .results import ResultFile
-from .seal import changed_inputs, changes, writing
+from .rounds import made, unanswered
+from .seal import changes, writing
 from .settings import Settings
 from .state import INITIAL, CampaignState, EntryCounts, columns
 from .status import Status, status_of
+from .suggestion import Plating, Suggestion, next_round, results_table, round_again, write_pending
 
 if TYPE_CHECKING:
     import pandas as pd
 
     Listing = str | os.PathLike[str] | pd.DataFrame
-
-LOOK = "look at them, or take likelihood: student-t (campaign init --robust) or transform: rank"
-
-
-@dataclass(frozen=True)
-class Suggestion:
-    """A round's batch.
-
-    Attributes:
-        batch: what was proposed.
-        round: its number, from 1.
-        path: the file of the batch.
-        plates: plate map and picture, where a plate was asked for.
-        notes: what a user should know, one line each.
-    """
-
-    batch: Batch
-    round: int
-    path: Path
-    plates: tuple[Path, ...]
-    notes: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -146,82 +124,54 @@ class Campaign:
     def refresh(self) -> None:
         """Write pending.csv anew."""
         with self.folder.locked():
-            self._refresh(self.state())
+            write_pending(self.folder, self.state())
 
-    def _refresh(self, state: CampaignState) -> None:
-        write_text(self.folder.pending, state.waiting)
-
-    def suggest(self, q: int | None = None, layout: Layout | None = None) -> Suggestion:
+    def suggest(
+        self, q: int | None = None, layout: Layout | None = None, picks: Picks | None = None, another: bool = False
+    ) -> Suggestion:
         """Fit all results, choose the next batch, and put it down as pending.
 
         The fit starts from the surrogate of the last round. What was measured, has failed or is pending is not
-        proposed, and what is pending counts as information that will be there.
+        proposed, and what is pending counts as information that will be there. If nothing was entered since the last
+        round, that round is the answer, so that the call can be given again whatever became of it.
 
         Args:
             q: experiments of this round; None takes that of the settings.
-            layout: where they go on plates; None makes no plate map.
+            layout: where they go on plates; None makes no plate map. Plates without a name are called R1-P1 and so on.
+            picks: what the pick list takes from where; None makes none.
+            another: make one more round, although nothing was entered since the last one.
 
         Raises:
-            InputError: as in `fit` and `propose`, or another process holds the folder.
+            InputError: as in `fit` and `propose`, another process holds the folder, or another number of experiments
+                is asked for than the last round has, to which nothing was entered.
+        """
+        plating = Plating(layout, picks)
+        with self.folder.locked():
+            self.changes()
+            number = None if another else unanswered(self.folder)
+            if number is None:
+                return next_round(self.folder, self.state(), q, plating)
+            count = len(made(self.folder, number).frame)
+            if q not in (None, count):
+                raise InputError(
+                    f"round {number} of {count} experiments is out and nothing was entered since; to have {q} more "
+                    "proposed now, add --another"
+                )
+            return round_again(self.folder, self.state(), number, plating)
+
+    def again(self, number: int, layout: Layout | None = None, picks: Picks | None = None) -> Suggestion:
+        """A round that was made, with the plate map and pick list written anew where these are asked for.
+
+        Raises:
+            InputError: there is no such round, or a map that somebody filled in would be lost.
         """
         with self.folder.locked():
-            state = self.state()
-            number = max(self.folder.rounds(), default=0) + 1
-            settings = state.settings.from_folder(self.folder.path).of_round(number, q)
-            self.folder.make()
-            table = self.table()
-            notes = self.changes()
-            failed = _some(state.features(state.failed))
-            choice = settings.choice.but(
-                pending=_some(state.features(state.pending)), exclude=(failed, settings.choice.exclude)
-            )
-            path, files = self.folder.batch(number), choice.files
-            check_round(self.folder, path, layout is not None, files)
-            measured = encode_measured(table, choice, settings.columns.drop_invalid)
-            prepared = prepare_measured(choice, measured, settings.columns.id, settings.columns.drop_invalid)
-            inputs = {name: prepared.inputs[file] for name, file in files.items() if file in prepared.inputs}
-            notes += changed_inputs(self.folder, inputs, files, number)
-            started = time.monotonic()
-            surrogate, fit_notes = self._fit(measured, settings, number)
-            far = far_out(surrogate, table)
-            notes += [*fit_notes, *few_values(table), *([f"{far}: {LOOK}"] if far else [])]
-            seconds = round(time.monotonic() - started, 3)
-            batch = choose(prepared, surrogate)
-            batch.run["campaign"] = {"round": number, "pending": len(state.pending), "failed": len(state.failed)}
-            batch.run["measured"] = {"source": table.source, "rows": len(table), "dropped": table.dropped}
-            batch.run["inputs"] |= input_hashes(str(self.folder.measured), str(self.folder.settings))
-            batch.run["timings"] = {"fit_seconds": seconds} | batch.run["timings"]
-            with writing(self.folder, inputs=inputs):
-                surrogate.save(self.folder.model(number))
-                plates = () if layout is None else tuple(write_plates(batch.frame, path, layout))
-                batch.write(path)  # last: this file makes the round
-                self._refresh(self.state())
-        return Suggestion(batch, number, path, plates, (*notes, *batch.notes))
+            self.changes()
+            return round_again(self.folder, self.state(), number, Plating(layout, picks))
 
     def table(self) -> Table:
         """All results that have a value."""
-        return read_columns(self.folder.measured, replace(self.settings.columns, id=None, drop_invalid=False))
-
-    def _fit(self, measured: EncodedTable, settings: Settings, number: int) -> tuple[Surrogate, list[str]]:
-        """The surrogate of a round, warm from the last one's if that is still of use."""
-        notes: list[str] = []
-        last, warm = self.folder.model(number - 1), None
-        if last.exists():
-            try:
-                warm = load_surrogate(last)
-                difference = _difference(warm, measured.encoder, settings)
-            except InputError as error:
-                notes.append(f"the fit starts anew: {error}")
-            else:
-                if difference:
-                    notes.append(f"the fit starts anew: {last.name} {difference}")
-                    warm = None
-        surrogate = fit(measured, fitting=settings.fitting, warm_start=warm, minimize=settings.choice.direction)
-        if surrogate.report.warning:
-            notes.append(surrogate.report.warning)
-        if surrogate.scale.transform != "none":
-            notes.append(f"{surrogate.target} is modelled as the {surrogate.scale.words}")
-        return surrogate, [*notes, *surrogate.notes]
+        return results_table(self.folder, self.settings)
 
     def record(self, results: Listing, extra: bool = False, replicate: bool = False) -> EntryCounts:
         """Enter results, all or none of them; see `record.enter`.
@@ -257,17 +207,12 @@ class Campaign:
     def _keep(self, state: CampaignState, counts: EntryCounts) -> EntryCounts:
         with writing(self.folder, self.folder.measured):
             write_text(self.folder.measured, state.measured)
-            self._refresh(state)
+            write_pending(self.folder, state)
         return counts
 
     def status(self) -> Status:
         """Where the campaign stands; takes no lock."""
         return status_of(self.folder, self.state())
-
-
-def _some(frame: pd.DataFrame) -> pd.DataFrame | None:
-    """A frame that has rows."""
-    return frame if len(frame) else None
 
 
 def _initial(file: Source, table: Table, settings: Settings) -> pd.DataFrame:
@@ -291,16 +236,6 @@ def _initial(file: Source, table: Table, settings: Settings) -> pd.DataFrame:
         frame[settings.columns.batch] = table.batch
     frame["round"], frame["rank"], frame["status"] = "", "", INITIAL
     return frame[columns(settings)]
-
-
-def _difference(surrogate: Surrogate, encoder: Encoder, settings: Settings) -> str:
-    """Why no fit of a campaign can start from a surrogate; empty if one can."""
-    design, known, columns = surrogate.design, surrogate.encoder, settings.columns
-    same_batch = (design.batch is None) == (columns.batch is None)
-    if [task.name for task in design.tasks] != list(columns.weights) or not same_batch:
-        return f"is {design.words}"
-    same = known.kinds == encoder.kinds and known.width == encoder.width
-    return "" if same and surrogate.priors == settings.fitting.priors else "knows other features"
 
 
 @contextmanager

@@ -13,14 +13,14 @@ from .folder import Folder
 from .state import OUT, SHOWN
 
 
-def check_round(folder: Folder, batch: Path, plate: bool, files: Mapping[str, str]) -> None:
+def check_round(folder: Folder, batch: Path, plate: bool, picks: bool, files: Mapping[str, str]) -> None:
     """Before a round costs time.
 
     Raises:
         InputError: a file that is read, or that somebody made or worked on, would be lost.
     """
     check_pending(folder)
-    outputs = [*batch_outputs(batch, plate, dropped=True), Output(folder.pending, lambda path: True)]
+    outputs = [*batch_outputs(batch, plate, dropped=True, picks=picks), Output(folder.pending, lambda path: True)]
     check_outputs(outputs, files.items())
 
 

@@ -11,7 +11,7 @@ from jsonargparse import ArgumentParser, Namespace
 from ..errors import InputError
 from .arguments import COUNT
 from .faces import FACES
-from .outputs import add_plate_options, layout_of
+from .outputs import add_plate_options, layout_of, picks_of
 from .suggest import MEASURED
 
 if TYPE_CHECKING:
@@ -53,6 +53,9 @@ def _init_options(parser: ArgumentParser) -> None:
 
 def _suggest_options(parser: ArgumentParser) -> None:
     parser.add_argument("-q", "--q", type=COUNT, help="experiments of this round; default: that of the settings")
+    add = parser.add_argument
+    add("--another", action="store_true", help="one more round, although nothing was entered since the last one")
+    add("--round", type=COUNT, help="show this round again, and write its plate map or pick list anew")
     add_plate_options(parser)
 
 
@@ -113,12 +116,23 @@ def _suggest(options: Namespace) -> Any:
     layout = layout_of(options, campaign.settings.choice.seed)
     if layout is not None:
         check_map_columns([*campaign.settings.columns.features, str(campaign.settings.columns.id)])
-    suggestion = campaign.suggest(options.q, layout)
+    picks = picks_of(options, campaign.settings.columns.id)
+    if options.round is None:
+        suggestion = campaign.suggest(options.q, layout, picks, options.another)
+    elif options.q is not None or options.another:
+        raise InputError("--round shows a round that is there; -q and --another make one")
+    else:
+        suggestion = campaign.again(options.round, layout, picks)
     for note in suggestion.notes:
         if note not in said:
             print(f"note: {note}")
-    count, before = len(suggestion.batch.frame), suggestion.batch.run["campaign"]["pending"]
+    count, before = len(suggestion.batch.frame), suggestion.batch.run.get("campaign", {}).get("pending", 0)
     waiting = f"; {before} from earlier rounds are pending, too" if before else ""
+    if suggestion.again:
+        asked = options.round is not None
+        why = "" if asked else ", which was there already: nothing was entered since (--another makes one more)"
+        print(f"this is round {suggestion.round} as it was made{why}")
+        waiting = ""
     print(f"{suggestion.path}: {count} experiments of round {suggestion.round}{waiting}")
     if suggestion.batch.invalid:
         print(told(suggestion.batch.invalid, dropped_path(suggestion.path)))

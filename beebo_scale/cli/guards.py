@@ -12,7 +12,7 @@ from ..errors import InputError
 from ..screening.batch import check_output
 from ..screening.outputs import PREDICTED, Output, batch_outputs, check_outputs, table_form, text_form
 
-READ = ("measured", "warm_start", "surrogate", "library", "pending", "exclude")  # options that name files
+READ = ("measured", "warm_start", "surrogate", "library", "pending", "exclude", "stock")  # options that name files
 SPECIAL = ("last", "best", "hpc")  # checkpoints that Lightning finds by itself
 
 
@@ -22,7 +22,9 @@ def check_batch(options: Namespace) -> None:
     Raises:
         InputError: as in `screening.outputs.check_outputs`.
     """
-    outputs = batch_outputs(options.out, options.plate is not None, bool(options.drop_invalid))
+    outputs = batch_outputs(
+        options.out, options.plate is not None, bool(options.drop_invalid), options.get("stock") is not None
+    )
     if options.get("save_model") is not None:
         outputs.append(Output(Path(options.save_model), _is_model, "save-model"))
     check_outputs(outputs, [*((name, path) for name in READ for path in _paths(options.get(name))), *configs(options)])

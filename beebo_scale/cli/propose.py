@@ -15,7 +15,7 @@ from ..specs import Choice
 from .arguments import COUNT
 from .faces import FACES
 from .guards import check_batch
-from .outputs import add_plate_options, announce, layout_of, told_when_stopped, write_batch
+from .outputs import add_plate_options, announce, layout_of, picks_of, told_when_stopped, write_batch
 
 if TYPE_CHECKING:
     from ..proposal import Prepared
@@ -53,7 +53,7 @@ def run(options: Namespace) -> Batch:
 
     columns, choice = FACE.read(options)
     _check(options, choice)
-    layout = layout_of(options, choice.seed)
+    layout, picks = layout_of(options, choice.seed), picks_of(options, columns.id)
     with (
         stopping_on_sigterm(),
         join(options.workers, options.threads) as workers,
@@ -67,7 +67,7 @@ def run(options: Namespace) -> Batch:
         with _ledger(options, prepared, workers, device.type) as ledger:
             batch = choose(prepared, surrogate, ChunkRunner(workers, ledger), device)
             _record(batch, options, workers, device.type)
-            maps = on_first(workers, lambda: write_batch(batch, options.out, layout))
+            maps = on_first(workers, lambda: write_batch(batch, options.out, layout, picks))
     announce(batch, options.out, maps, partial(_say, workers))
     return batch
 

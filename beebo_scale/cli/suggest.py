@@ -12,7 +12,7 @@ from jsonargparse import ArgumentParser, Namespace
 from ..specs import Choice, Columns
 from .faces import FACES
 from .guards import check_batch
-from .outputs import add_plate_options, announce, layout_of, write_batch
+from .outputs import add_plate_options, announce, layout_of, picks_of, write_batch
 
 if TYPE_CHECKING:
     from ..screening import Batch, Table
@@ -40,7 +40,7 @@ def run(options: Namespace) -> Batch:
     fitting.check_noise(columns.noise_variance is not None)
     choice.check_source()
     check_batch(options)
-    layout = layout_of(options, choice.seed)
+    layout, picks = layout_of(options, choice.seed), picks_of(options, columns.id)
     table = read_measured(options.measured, columns, choice)
     left_out = f", {table.dropped} without {table.target} left out" if table.dropped else ""
     print(f"{table.source}: {len(table)} measured rows{left_out}\n{table.describe()}", flush=True)
@@ -60,7 +60,7 @@ def run(options: Namespace) -> Batch:
     _record(batch, options, table, fit_seconds)
     if options.save_model is not None:
         surrogate.save(options.save_model)
-    announce(batch, options.out, write_batch(batch, options.out, layout))
+    announce(batch, options.out, write_batch(batch, options.out, layout, picks))
     return batch
 
 

@@ -17,6 +17,7 @@ from .batch import check_folder, dropped_path, run_path
 from .files.opening import open_source, split_sheet
 from .invalid import COLUMNS
 from .plates.layout import MAP_COLUMNS, plate_paths
+from .plates.picks import FORMS, picks_path
 
 PREDICTED = ("mean", "std", "noiseless_mean", "noiseless_std")  # columns of a file of predictions
 LAST = (*PREDICTED, "gain")  # of a batch ...
@@ -69,14 +70,22 @@ def check_outputs(outputs: Iterable[Output], inputs: Iterable[tuple[str, str | o
             )
 
 
-def batch_outputs(out: str | os.PathLike[str], plate: bool = False, dropped: bool = False) -> list[Output]:
-    """A batch and what comes beside it: its run file, the plate map and its picture, the list of rows left out."""
+def batch_outputs(
+    out: str | os.PathLike[str], plate: bool = False, dropped: bool = False, picks: bool = False
+) -> list[Output]:
+    """A batch and what comes beside it: its run file, plate map and picture, pick list, the list of rows left out."""
     table, picture = plate_paths(out)
     found = [Output(Path(out), table_form(["rank"], LAST, BESIDE), "out"), Output(run_path(out), _is_run)]
     if plate:
         form = table_form(MAP_COLUMNS, LAST, BESIDE)
         found += [Output(table, form), Output(picture, lambda path: table.exists() and form(table))]
+    if picks:
+        found.append(Output(picks_path(out), _is_pick_list))
     return [*found, Output(dropped_path(out), table_form(COLUMNS, ()))] if dropped else found
+
+
+def _is_pick_list(path: Path) -> bool:
+    return any(table_form(form.columns, form.columns)(path) for form in FORMS.values())
 
 
 def table_form(first: Iterable[str], last: Iterable[str], beside: tuple[str, ...] = ()) -> Callable[[Path], bool]:

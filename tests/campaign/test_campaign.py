@@ -100,7 +100,7 @@ def test_rounds_go_on_where_the_last_one_ended(tmp_path):
     campaign.record(rows.iloc[:2].assign(y=[*truth(rows["variant"][:1]), np.nan]))  # one failed, two are still running
     second = campaign.suggest(q=3)
     assert second.batch.run["temperature"] == 0.5
-    assert second.batch.run["campaign"] == {"round": 2, "pending": 2, "failed": 1}
+    assert second.batch.run["campaign"].items() >= {"round": 2, "pending": 2, "failed": 1}.items()
     assert second.batch.run["measured"]["rows"] == 15
     assert not set(second.batch.frame["variant"]) & set(rows["variant"])  # neither pending nor failed ones
     assert second.notes == ()
@@ -117,13 +117,13 @@ def test_the_fit_is_warm_and_says_when_it_is_not(tmp_path):
     campaign = create(tmp_path)
     campaign.suggest()
     cold = bs.fit(campaign.table(), seed=4).report
-    second = campaign.suggest()
+    second = campaign.suggest(another=True)
     assert second.notes == ()
     assert second.batch.run["surrogate"]["fit"]["iterations"] <= cold.iterations
     campaign.folder.model(2).write_bytes(b"half a file")
-    assert "not a readable surrogate" in campaign.suggest().notes[0]
+    assert "not a readable surrogate" in campaign.suggest(another=True).notes[0]
     campaign.folder.model(3).unlink()
-    assert campaign.suggest().notes == ()
+    assert campaign.suggest(another=True).notes == ()
 
 
 @pytest.mark.slow
@@ -236,8 +236,8 @@ def test_a_suggestion_that_is_killed_between_its_writes(tmp_path, monkeypatch, c
     assert campaign.folder.rounds() == ([1] if made else [])
     assert len(campaign.state().pending) == (4 if made else 0)
     again = campaign.suggest()
-    assert again.round == (2 if made else 1)
-    assert len(pd.read_csv(campaign.folder.pending)) == (8 if made else 4)
+    assert (again.round, again.again) == (1, made)
+    assert len(pd.read_csv(campaign.folder.pending)) == 4
 
 
 def test_a_start_that_is_killed_leaves_nothing(tmp_path, monkeypatch):
@@ -318,3 +318,39 @@ def test_files_that_somebody_spoiled(tmp_path):
     campaign.folder.measured.unlink()
     with pytest.raises(bs.InputError, match=r"measured\.csv is gone since the last command"):
         campaign.status()
+
+
+@pytest.mark.slow
+def test_a_round_is_shown_again_until_something_is_entered(tmp_path):
+    campaign = create(tmp_path, q=4)
+    layout = Layout(6, {"A01": "low"})
+    first = campaign.suggest(layout=layout)
+    plates = pd.read_csv(first.plates[0])
+    assert set(plates["plate"]) == {"R1-P1"}
+    before = snapshot(tmp_path)
+    again = campaign.suggest(layout=layout)
+    assert (again.round, again.again, again.notes) == (1, True, first.notes)
+    pd.testing.assert_frame_equal(again.batch.frame, first.batch.frame, check_dtype=False)
+    assert snapshot(tmp_path) == before
+    with pytest.raises(
+        bs.InputError, match=r"round 1 of 4 experiments is out and nothing was entered since.*--another"
+    ):
+        campaign.suggest(q=3)
+    second = campaign.suggest(q=3, layout=layout, another=True)
+    assert (second.round, second.again) == (2, False)
+    assert set(pd.read_csv(second.plates[0])["plate"]) == {"R2-P1"}
+    assert campaign.again(1).batch.frame["variant"].tolist() == first.batch.frame["variant"].tolist()
+    with pytest.raises(bs.InputError, match="has no round 3; its rounds are: 1, 2"):
+        campaign.again(3)
+    campaign.record(first.batch.frame[["name"]].assign(y=truth(first.batch.frame["variant"])))
+    assert campaign.suggest().round == 3
+
+
+def test_a_map_that_was_filled_in_is_not_drawn_again(tmp_path):
+    campaign = create(tmp_path, q=2)
+    first = campaign.suggest(layout=Layout(6))
+    filled = pd.read_csv(first.plates[0]).assign(y=1.0)
+    filled.to_csv(first.plates[0], index=False)
+    with pytest.raises(bs.InputError, match=r"plate\.csv is there and is not, or no longer, what this command writes"):
+        campaign.again(1, Layout(6))
+    assert campaign.again(1).round == 1

@@ -151,7 +151,7 @@ def test_a_round_learns_from_half_measured_rows(tmp_path):
     assert not set(second.batch.frame["variant"]) & set(frame["variant"])
     path = campaign.folder.settings
     path.write_text(path.read_text().replace("b: -0.3", "b: 0.3"))  # weights may change, and the fit stays warm
-    third = campaign.suggest()
+    third = campaign.suggest(another=True)
     assert [note.split("campaign.yaml: ")[1] for note in third.notes] == [
         'target is {"a": 0.7, "b": 0.3}, the last command saw {"a": 0.7, "b": -0.3}'
     ]

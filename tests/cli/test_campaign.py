@@ -50,6 +50,23 @@ def test_two_rounds(folder, capsys):
         "c/rounds/round-001.plate.png",
     ]
     wells = pd.read_csv("c/rounds/round-001.plate.csv")
+    names = pd.read_csv("c/rounds/round-001.csv")["name"]
+    stock = pd.DataFrame({"name": names[:3], "source_plate": "S1", "source_well": ["A1", "A2", "A3"]})
+    stock.to_csv("stock.csv", index=False)
+    picks = [*plate, "--stock=stock.csv", "--volume=2.5", "--picks=opentrons"]
+    assert "1 of 4 experiments have no row in stock.csv" in campaign(capsys, "suggest", "c", *picks, code=2)
+    stock.loc[3] = [names[3], "S1", "A4"]
+    stock.to_csv("stock.csv", index=False)
+    assert campaign(capsys, "suggest", "c", *picks) == [
+        "note: stock.csv has no column volume: whether the stock wells hold enough was not checked",
+        "this is round 1 as it was made, which was there already: nothing was entered since (--another makes one more)",
+        "c/rounds/round-001.csv: 4 experiments of round 1",
+        "c/rounds/round-001.plate.csv",
+        "c/rounds/round-001.plate.png",
+        "c/rounds/round-001.picks.csv",
+    ]
+    assert len(pd.read_csv("c/rounds/round-001.picks.csv")) == 4
+    assert campaign(capsys, "suggest", "c", "--round=1")[0] == "this is round 1 as it was made"
     assert wells["role"].tolist() == ["negative", *["sample"] * 4, "positive"]
     assert sorted(wells["rank"].dropna()) == [1, 2, 3, 4]
 
@@ -157,9 +174,13 @@ BROKEN = {
     "too much to record": (["record", "c", "--results=a", "--give-up=b"], "either --results FILE or --give-up FILE"),
     "flags without results": (["record", "c", "--give-up=b", "--extra"], "go with --results"),
     "no results": (["record", "c", "--results=nowhere.csv"], "nowhere.csv: no such file"),
-    "wrong plate": (["suggest", "c", "--plate=95"], "plates have 96, 384, 1536 wells"),
+    "wrong plate": (["suggest", "c", "--plate=95"], "plates have 6, 12, 24, 48, 96, 384, 1536 wells"),
     "wrong well": (["suggest", "c", "--plate=96", "--controls=Z1"], "'Z1' is no well of a plate of 96"),
-    "controls without a plate": (["suggest", "c", "--controls=A01"], "go with --plate"),
+    "controls without a plate": (["suggest", "c", "--controls=A01"], "'--controls' without --plate; add --plate 6, 12"),
+    "stock without a volume": (["suggest", "c", "--plate=6", "--stock=screen.csv"], "add --volume, the microlitres"),
+    "volume without stock": (["suggest", "c", "--plate=6", "--volume=2"], "'--volume' without --stock"),
+    "no such round": (["suggest", "c", "--round=7"], "has no round 7; its rounds are: none yet"),
+    "a round with q": (["suggest", "c", "--round=7", "--another"], "--round shows a round that is there"),
     "too many": (["suggest", "c", "-q", "100"], "q = 100, but only 22"),
     "q is a word": (["suggest", "c", "-q", "many"], "q: 'many' is not a whole number"),
     "again": (["init", "c", *INIT], "c exists already"),

@@ -1,8 +1,7 @@
-"""Wells (A01 to H12, P24 or AF48) and plate maps: which row of a batch goes into which well, and where controls are."""
+"""Plate maps: which row of a batch goes into which well, and where controls are."""
 
 from __future__ import annotations
 
-import math
 import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -29,11 +28,14 @@ class Layout:
     """How plates are filled.
 
     Attributes:
-        plate: wells of a plate, 96, 384 or 1536.
+        plate: wells of a plate: 6, 12, 24, 48, 96, 384 or 1536.
         controls: well -> role, such as {"A01": "negative"}, the same on every plate; or wells, whose role is then
             "control". A block of wells is written A01-H01.
         shuffle: deal the rows out to the wells by chance; otherwise they go row by row (A01, A02, ...), best first.
         seed: of the chance.
+        scattered: role -> how many more wells of each plate have it, by chance and in other wells on each plate.
+        edge: how many outer rows and columns stay free, but for controls that `controls` puts there.
+        name: of the plates, which are then called NAME-P1, NAME-P2, ...; otherwise P1, P2, ...
 
     Raises:
         InputError: another plate, a control in an unknown well or twice, or no well left for samples.
@@ -43,18 +45,27 @@ class Layout:
     controls: Mapping[str, str] | Iterable[str] = field(default_factory=dict)
     shuffle: bool = False
     seed: int = 0
+    scattered: Mapping[str, int] = field(default_factory=dict)
+    edge: int = 0
+    name: str = ""
 
     def __post_init__(self) -> None:
         if self.plate not in SHAPES:
             raise InputError(f"plate = {self.plate}: plates have {', '.join(map(str, SHAPES))} wells")
         given = self.controls if isinstance(self.controls, Mapping) else dict.fromkeys(self.controls, "control")
         object.__setattr__(self, "controls", _expanded(given, self.plate))
-        if len(self.roles) == self.plate:
-            raise InputError(f"all {self.plate} wells are controls; leave some for samples")
+        if SAMPLE in self.scattered:
+            raise InputError(f"controls: {SAMPLE!r} is the role of all other wells; name another")
+        if self.edge < 0:
+            raise InputError(f"edge = {self.edge}: the number of outer rows and columns that stay free is 0 or more")
+        left = len(self._inner) - sum(self.scattered.values())
+        if left <= 0:
+            what = "are controls" if not self.edge else f"are controls or among the outer {self.edge} rows and columns"
+            raise InputError(f"all {self.plate} wells {what}; leave some for samples")
 
     @property
     def roles(self) -> dict[str, str]:
-        """Control wells, one by one, with their roles."""
+        """Control wells that are the same on every plate, one by one, with their roles."""
         assert isinstance(self.controls, dict)
         return self.controls
 
@@ -64,14 +75,38 @@ class Layout:
         rows, columns = SHAPES[self.plate]
         return [well_name(row, column) for row in range(rows) for column in range(columns)]
 
+    @property
+    def _inner(self) -> list[str]:
+        """Wells that samples and scattered controls may have, row by row."""
+        (rows, columns), edge = SHAPES[self.plate], self.edge
+        cells = [(row, column) for row in range(edge, rows - edge) for column in range(edge, columns - edge)]
+        return [well for well in (well_name(*cell) for cell in cells) if well not in self.roles]
+
+    def of_plate(self, number: int) -> tuple[dict[str, str], list[str]]:
+        """Control wells with their roles, and the wells of the samples row by row, of a plate (from 1)."""
+        roles = [role for role, count in self.scattered.items() for _ in range(count)]
+        inner = self._inner
+        drawn = np.random.default_rng([self.seed, number]).choice(len(inner), len(roles), replace=False)
+        scattered = {inner[i]: role for i, role in zip(drawn.tolist(), roles, strict=True)}
+        return self.roles | scattered, [well for well in inner if well not in scattered]
+
+    def plate_name(self, number: int) -> str:
+        """R2-P1: of a plate (from 1)."""
+        return f"{self.name}-P{number}" if self.name else f"P{number}"
+
     @classmethod
-    def of(cls, plate: int, controls: Iterable[str] = (), shuffle: bool = False, seed: int = 0) -> Layout:
-        """From words such as `A01:negative`, `H12` or `A12-H12:positive`."""
+    def of(cls, plate: int, controls: Iterable[str] = (), **others: Any) -> Layout:
+        """From words such as `A01:negative`, `H12`, `A12-H12:positive` or `8:negative`, which scatters eight."""
         pairs = [text.partition(":") for text in controls]
         doubled = [well for i, (well, _, _) in enumerate(pairs) if well in [other for other, _, _ in pairs[:i]]]
-        if doubled:
+        if doubled and not doubled[0].isdecimal():
             raise InputError(f"controls: {doubled[0]!r} is given twice; give every well one role")
-        return cls(plate, {well: role or "control" for well, _, role in pairs}, shuffle, seed)
+        scattered: dict[str, int] = {}
+        for count, _, role in pairs:
+            if count.isdecimal():
+                scattered[role or "control"] = scattered.get(role or "control", 0) + int(count)
+        fixed = {well: role or "control" for well, _, role in pairs if not well.isdecimal()}
+        return cls(plate, fixed, scattered=scattered, **others)
 
 
 def _expanded(controls: Mapping[str, str], plate: int) -> dict[str, str]:
@@ -113,13 +148,13 @@ def plate_map(
 
     Args:
         batch: such as `Batch.frame`, best first.
-        plate: wells of a plate, 96, 384 or 1536.
+        plate: wells of a plate, see `Layout`.
         controls: see `Layout`; every plate has them all.
         shuffle: see `Layout`. Row and column effects then hit good and bad candidates alike.
         seed: of the shuffling; the same seed gives the same map.
 
     Returns:
-        Columns plate (from 1), well, role ("sample", or that of the control), then those of the batch, empty for
+        Columns plate (P1, P2, ...), well, role ("sample", or that of the control), then those of the batch, empty for
         controls; plate by plate, row by row.
 
     Raises:
@@ -133,27 +168,35 @@ def filled_map(batch: pd.DataFrame, layout: Layout) -> pd.DataFrame:
     import pandas as pd
 
     check_map_columns(batch.columns)
-    free = [well for well in layout.wells if well not in layout.roles]
-    count = max(1, math.ceil(len(batch) / len(free)))
     order = np.arange(len(batch))
     if layout.shuffle:
         order = np.random.default_rng(layout.seed).permutation(len(batch))
-    samples = batch.iloc[order].reset_index(drop=True)
-    place = np.arange(len(batch))
-    samples.insert(0, "plate", place // len(free) + 1)
-    samples.insert(1, "well", [free[i % len(free)] for i in place])
-    samples.insert(2, "role", SAMPLE)
-    controls = pd.DataFrame(
-        [(number + 1, well, role) for number in range(count) for well, role in layout.roles.items()],
-        columns=list(MAP_COLUMNS),
-    )
+    samples, controls = _wells_of(layout, len(batch))
+    table = batch.iloc[order].reset_index(drop=True)
+    for i, name in enumerate(MAP_COLUMNS):
+        table.insert(i, name, [SAMPLE if name == "role" else cells[i] for cells in samples])
+    frame = pd.DataFrame(controls, columns=list(MAP_COLUMNS))
+    everything = table if frame.empty else frame.merge(table, how="outer", on=list(MAP_COLUMNS))
+    plate_of = {layout.plate_name(i + 1): i for i in range(len(samples) + 1)}
     place_of = {well: i for i, well in enumerate(layout.wells)}
-    everything = samples if controls.empty else controls.merge(samples, how="outer", on=list(MAP_COLUMNS))
-    key = [(number, place_of[well]) for number, well in zip(everything["plate"], everything["well"], strict=True)]
+    key = [(plate_of[name], place_of[well]) for name, well in zip(everything["plate"], everything["well"], strict=True)]
     ordered = everything.iloc[sorted(range(len(key)), key=key.__getitem__)].reset_index(drop=True)
     if "rank" in ordered:
         ordered["rank"] = ordered["rank"].astype("Int64")  # whole numbers, although controls have none
     return ordered
+
+
+def _wells_of(layout: Layout, count: int) -> tuple[list[tuple[str, str]], list[tuple[str, str, str]]]:
+    """Plate and well of `count` samples, and plate, well and role of the controls beside them."""
+    samples: list[tuple[str, str]] = []
+    controls: list[tuple[str, str, str]] = []
+    number = 0
+    while len(samples) < count or not number:
+        number += 1
+        name, (roles, free) = layout.plate_name(number), layout.of_plate(number)
+        samples += [(name, well) for well in free[: count - len(samples)]]
+        controls += [(name, well, role) for well, role in roles.items()]
+    return samples, controls
 
 
 def check_map_columns(columns: Iterable[str]) -> None:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 WELL_RADIUS = 0.42  # of a well; wells are one apart
 ACROSS = 3  # panels in a row
+WIDTHS = {3: 3.4, 4: 3.6, 6: 4.2, 8: 4.6, 12: 5.4, 24: 7.2, 48: 10.0}  # columns of a plate -> inches of a panel
 INK, EMPTY, EDGE = "#333333", "#f4f4f4", "#c9c9c9"
 CONTROLS = ("#d62728", "#1f77b4", "#ff7f0e", "#8c564b", "#e377c2", "#7f7f7f")  # apart from the colours of viridis
 
@@ -42,7 +43,7 @@ def picture(frame: pd.DataFrame, cells: np.ndarray, value: str, shape: tuple[int
     marks = dict(zip(dict.fromkeys(frame["role"][~samples]), CONTROLS * len(frame), strict=False))
     across = min(ACROSS, len(numbers))
     down = math.ceil(len(numbers) / across)
-    width = {12: 5.4, 24: 7.2, 48: 10.0}[shape[1]] * (1.0 if len(numbers) == 1 else 0.62)  # inches of a panel
+    width = WIDTHS[shape[1]] * (1.0 if len(numbers) == 1 else 0.62)
     height = width * (shape[0] + 1.6) / (shape[1] + 1)
     figure = Figure(figsize=(across * width + 1.2, down * height + 0.5), layout=ConstrainedLayoutEngine(h_pad=0.1))
     panels = figure.subplots(down, across, squeeze=False)
@@ -50,7 +51,7 @@ def picture(frame: pd.DataFrame, cells: np.ndarray, value: str, shape: tuple[int
         panel.set_visible(False)
     for panel, number in zip(panels.flat, numbers, strict=False):
         here = (frame["plate"] == number).to_numpy()
-        _outline(panel, shape, f"plate {number}" if len(numbers) > 1 else "")
+        _outline(panel, shape, "" if numbers == ["P1"] else str(number))
         _wells(panel, cells[here & samples], x[here & samples], norm)
         _controls(panel, cells[here & ~samples], [marks[role] for role in frame["role"][here & ~samples]])
     bar = figure.colorbar(ScalarMappable(norm, "viridis"), ax=panels, fraction=0.04, pad=0.01, aspect=30)

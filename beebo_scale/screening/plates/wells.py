@@ -7,7 +7,15 @@ import re
 from ...errors import InputError
 from ..places import Place
 
-SHAPES = {96: (8, 12), 384: (16, 24), 1536: (32, 48)}  # wells of a plate -> its rows and columns
+SHAPES = {  # wells of a plate -> its rows and columns
+    6: (2, 3),
+    12: (3, 4),
+    24: (4, 6),
+    48: (6, 8),
+    96: (8, 12),
+    384: (16, 24),
+    1536: (32, 48),
+}
 PATTERN = re.compile(r"\s*([A-Za-z]{1,2})0*([1-9][0-9]?)\s*")
 
 

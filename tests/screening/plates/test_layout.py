@@ -11,6 +11,7 @@ from beebo_scale.screening.plates.layout import (
     SHAPES,
     Layout,
     draw_plate,
+    filled_map,
     parse_well,
     plate_map,
     plate_paths,
@@ -39,7 +40,7 @@ def test_names_of_wells(plate):
     names = [well_name(r, c) for r in range(rows) for c in range(columns)]
     assert len(set(names)) == plate
     assert [parse_well(name) for name in names] == [(r, c) for r in range(rows) for c in range(columns)]
-    assert names[-1] == {96: "H12", 384: "P24", 1536: "AF48"}[plate]
+    assert names[-1] == {6: "B03", 12: "C04", 24: "D06", 48: "F08", 96: "H12", 384: "P24", 1536: "AF48"}[plate]
 
 
 @pytest.mark.parametrize("text", ["", "A", "1", "A0", "A00", "A49", "AG01", "BA01", "A1B", "AAA1", "A-1", "A1.0"])
@@ -52,7 +53,7 @@ def test_rows_of_a_batch_fill_the_wells_in_order():
     assert list(frame) == ["plate", "well", "role", "rank", "variant", "mean", "std", "gain"]
     assert frame["well"].tolist() == [f"A{i:02d}" for i in range(1, 11)]
     assert frame["rank"].tolist() == list(range(1, 11))
-    assert set(frame["plate"]) == {1}
+    assert set(frame["plate"]) == {"P1"}
     assert set(frame["role"]) == {"sample"}
 
 
@@ -65,14 +66,14 @@ def test_every_row_once_and_every_control_on_every_plate(count, plate, shuffle, 
     assert sorted(samples["rank"]) == list(range(1, count + 1))
     assert not frame.duplicated(["plate", "well"]).any()
     plates = -(-count // (plate - 9))
-    assert set(frame["plate"]) == set(range(1, plates + 1))
+    assert set(frame["plate"]) == {f"P{i}" for i in range(1, plates + 1)}
     assert len(controls) == 9 * plates
     for _, here in controls.groupby("plate"):
         roles = dict(zip(here["well"], here["role"], strict=True))
         expected = {f"{r}01": "negative" if r < "E" else "positive" for r in "ABCDEFGH"} | {"H12": "blank"}
         assert roles == expected
     assert controls["variant"].isna().all()
-    cells = [(number, *parse_well(well)) for number, well in zip(frame["plate"], frame["well"], strict=True)]
+    cells = [(int(number[1:]), *parse_well(well)) for number, well in zip(frame["plate"], frame["well"], strict=True)]
     assert cells == sorted(cells)
     assert all(r < SHAPES[plate][0] and c < SHAPES[plate][1] for _, r, c in cells)
     by_variant = samples.set_index("variant")["mean"].to_dict()
@@ -81,8 +82,8 @@ def test_every_row_once_and_every_control_on_every_plate(count, plate, shuffle, 
 
 def test_a_thousand_rows_on_plates_of_96():
     frame = plate_map(batch(1000), 96, {"A01": "negative", "H12": "positive"})
-    assert frame["plate"].max() == 11
-    assert (frame[frame["plate"] < 11].groupby("plate").size() == 96).all()
+    assert frame["plate"].iloc[-1] == "P11"
+    assert (frame[frame["plate"] != "P11"].groupby("plate").size() == 96).all()
     assert len(frame) == 1000 + 22
 
 
@@ -108,10 +109,37 @@ def test_layouts_in_words():
     assert Layout(384, ["P24"]).roles == {"P24": "control"}
 
 
+@settings(max_examples=25, deadline=None, derandomize=True)
+@given(st.sampled_from(list(SHAPES)[2:]), st.integers(1, 300), st.integers(0, 3), st.integers(0, 1), st.booleans())
+def test_scattered_controls_and_a_free_edge(plate, count, seed, edge, shuffle):
+    rows, columns = SHAPES[plate]
+    layout = Layout.of(
+        plate, ["A01:blank", "2:low", "1:high", "1:low"], edge=edge, seed=seed, shuffle=shuffle, name="R7"
+    )
+    frame = filled_map(batch(count), layout)
+    assert not frame.duplicated(["plate", "well"]).any()
+    assert sorted(frame["rank"].dropna()) == list(range(1, count + 1))
+    for number, (name, here) in enumerate(frame.groupby("plate", sort=False)):
+        assert name == f"R7-P{number + 1}"
+        assert here["role"].value_counts().drop("sample").to_dict() == {"blank": 1, "low": 3, "high": 1}
+        inner = [parse_well(well) for well in here["well"][here["role"] != "blank"]]
+        assert all(edge <= r < rows - edge and edge <= c < columns - edge for r, c in inner)
+        assert here["well"][here["role"] == "blank"].tolist() == ["A01"]
+    pd.testing.assert_frame_equal(frame, filled_map(batch(count), layout))
+
+
+def test_controls_are_scattered_otherwise_on_each_plate():
+    frame = filled_map(batch(300), Layout.of(96, ["8:negative"]))
+    wells = [set(here["well"][here["role"] == "negative"]) for _, here in frame.groupby("plate")]
+    assert len(wells) == 4
+    assert all(len(each) == 8 for each in wells)
+    assert len(set.union(*wells)) > 16
+
+
 @pytest.mark.parametrize(
     ("make", "match"),
     [
-        (lambda: Layout(95), "plates have 96, 384, 1536 wells"),
+        (lambda: Layout(95), "plates have 6, 12, 24, 48, 96, 384, 1536 wells"),
         (lambda: Layout(96, {"I01": "negative"}), "no well of a plate of 96; they run from A01 to H12"),
         (lambda: Layout(96, {"A13": "negative"}), "'A13' is no well"),
         (lambda: Layout(96, {"A1-B": "negative"}), "'A1-B' is no well"),
@@ -120,6 +148,10 @@ def test_layouts_in_words():
         (lambda: Layout.of(96, ["A01:x", "A01:y"]), "'A01' is given twice"),
         (lambda: Layout(96, {"A01-H12": "negative"}), "all 96 wells are controls"),
         (lambda: Layout(96, {"A01": "sample"}), "name another"),
+        (lambda: Layout(96, scattered={"sample": 3}), "name another"),
+        (lambda: Layout.of(6, ["6:low"]), "all 6 wells are controls"),
+        (lambda: Layout(6, edge=1), "are controls or among the outer 1 rows and columns"),
+        (lambda: Layout(96, edge=-1), "0 or more"),
         (
             lambda: plate_map(batch(3).rename(columns={"variant": "well"})),
             "'well' has the name of a column that a plate",
