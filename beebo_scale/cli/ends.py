@@ -35,7 +35,7 @@ class Printed:
         self._stream, self.error = stream, None
 
     def write(self, text: str) -> int:
-        """Write; what the stream's encoding lacks, such as a byte of a path that is no text, is written as \\udcff."""
+        """Write; what the stream's encoding lacks, such as a byte of a path that is no text, is written by its number."""
         code = self._stream.encoding or "utf-8"
         return self._kept(self._stream.write, text.encode(code, "backslashreplace").decode(code))
 
