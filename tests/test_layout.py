@@ -13,8 +13,9 @@ import beebo_scale
 ROOT = Path(beebo_scale.__file__).parent
 
 # Part of the package (a module or a folder) -> the other parts that it may import. Everything may import itself.
-FOUNDATIONS = {"errors", "locks", "progress", "specs", "temperature", "workers"}
+FOUNDATIONS = {"drawing", "errors", "locks", "progress", "specs", "temperature", "workers"}
 ALLOWED = {
+    "drawing": set(),
     "errors": set(),
     "locks": {"errors"},
     "progress": set(),
@@ -30,7 +31,7 @@ ALLOWED = {
     "information": {"posterior", *FOUNDATIONS},
     "bounds": {"information", "linalg", "posterior", *FOUNDATIONS},
     "energy": {"information", "posterior", "protocols", *FOUNDATIONS},
-    "screening": {"errors", "specs"},
+    "screening": {"drawing", "errors", "specs"},
     "archives": {"errors", "screening"},
     "surrogates": {
         "archives",
