@@ -32,10 +32,11 @@ class Printed:
     """A stream that prints every character in some way, and keeps in mind that it could not: parsers pass over it."""
 
     def __init__(self, stream: Any) -> None:
-        self._stream, self.error = stream, None
+        self._stream = stream
+        self.error: OSError | None = None
 
     def write(self, text: str) -> int:
-        """Write; what the stream's encoding lacks, such as a byte of a path that is no text, is written by its number."""
+        """Write; what the encoding lacks, such as a byte of a path that is no text, is written by its number."""
         code = self._stream.encoding or "utf-8"
         return self._kept(self._stream.write, text.encode(code, "backslashreplace").decode(code))
 
@@ -61,7 +62,7 @@ def printed() -> Iterator[Printed | None]:
     if before is None:
         yield None
         return
-    sys.stdout = output = Printed(before)  # type: ignore[assignment]
+    sys.stdout = output = Printed(before)
     try:
         yield output
     finally:

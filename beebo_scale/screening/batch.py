@@ -200,7 +200,7 @@ def standing() -> list[Path]:
 
 
 def text_bytes(text: str) -> bytes:
-    """UTF-8; a byte of a path that is no text by its number, as JSON reads it: \\udcff."""
+    """UTF-8; a byte of a path that is no text by its number, as JSON reads it."""
     return text.encode("utf-8", "backslashreplace")
 
 
