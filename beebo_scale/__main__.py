@@ -13,8 +13,8 @@ def end(code: int) -> None:
     (seen once in thirty jobs), so that a finished job would look like a failed one: leave without shutting down.
     """
     if int(os.environ.get("WORLD_SIZE", "1")) > 1:
-        sys.stdout.flush()
-        sys.stderr.flush()
+        for stream in filter(None, (sys.stdout, sys.stderr)):
+            stream.flush()
         os._exit(code)
     sys.exit(code)
 

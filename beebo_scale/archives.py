@@ -64,14 +64,15 @@ def load(path: str | os.PathLike[str], refusal: str) -> Any:
         InputError: the file cannot be read, is of another kind, or damaged.
     """
     try:
-        with open(path, "rb") as file:
-            kind = file.read(2) == b"PK"
-        why = "it is damaged or cut" if kind else "it is of another kind, or damaged"
-        with zipfile.ZipFile(path) as archive:
-            bad = archive.testzip()
-        if bad is None:
-            return torch.load(path, map_location="cpu", weights_only=True)
-        why = f"it is damaged: the sum of {bad} is wrong"
+        with open(path, "rb") as file:  # given the path, torch would refuse one that is no text
+            why = "it is damaged or cut" if file.read(2) == b"PK" else "it is of another kind, or damaged"
+            with zipfile.ZipFile(file) as archive:
+                packed = sum(part.file_size for part in archive.infolist()) > os.fstat(file.fileno()).st_size
+                bad = None if packed else archive.testzip()
+            if not packed and bad is None:
+                file.seek(0)
+                return torch.load(file, map_location="cpu", weights_only=True)
+        why = "it unpacks to more than it is" if packed else f"it is damaged: the sum of {bad} is wrong"
     except OSError as error:
         why = error.strerror or str(error)
     except pickle.UnpicklingError:

@@ -13,10 +13,12 @@ import beebo_scale
 ROOT = Path(beebo_scale.__file__).parent
 
 # Part of the package (a module or a folder) -> the other parts that it may import. Everything may import itself.
-FOUNDATIONS = {"errors", "locks", "progress", "specs", "temperature", "workers"}
+FOUNDATIONS = {"drawing", "errors", "locks", "memory", "progress", "specs", "temperature", "workers"}
 ALLOWED = {
+    "drawing": set(),
     "errors": set(),
     "locks": {"errors"},
+    "memory": set(),
     "progress": set(),
     "workers": set(),
     "temperature": {"errors"},
@@ -30,7 +32,7 @@ ALLOWED = {
     "information": {"posterior", *FOUNDATIONS},
     "bounds": {"information", "linalg", "posterior", *FOUNDATIONS},
     "energy": {"information", "posterior", "protocols", *FOUNDATIONS},
-    "screening": {"errors", "specs"},
+    "screening": {"drawing", "errors", "memory", "specs"},
     "archives": {"errors", "screening"},
     "surrogates": {
         "archives",

@@ -9,6 +9,7 @@ import importlib
 import os
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any
 
 from jsonargparse import ArgumentError, ArgumentParser, Namespace
@@ -16,7 +17,7 @@ from jsonargparse import ArgumentError, ArgumentParser, Namespace
 from ..errors import InputError, WorkerError
 from ..screening.batch import written
 from .arguments import plain_words
-from .interrupts import FULL, interrupted
+from .ends import CLOSED_PIPE, FULL, Printed, closed, complain, interrupted, printed
 
 COMMANDS = {  # each in a module of its own, which is imported when the command is called
     "suggest": "Fit a surrogate to a measured screen and choose the next batch from a library or a box.",
@@ -59,8 +60,31 @@ def _module(command: str) -> Any:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command; returns the exit code."""
     arguments = sys.argv[1:] if arguments is None else list(arguments)
-    with written():
-        return _run(arguments)
+    with written(), printed() as output:
+        try:
+            return _printed(_run(arguments), output)
+        except SystemExit:  # of the parsers' --help
+            if code := _printed(0, output):
+                return code
+            raise
+        except OSError as error:
+            if output is None or output.error is not error:
+                raise
+            return _printed(0, output)
+
+
+def _printed(code: int, output: Printed | None) -> int:
+    """The exit code once all that was printed is out; a full device is said, a pipe that was closed is not."""
+    if output is None or code:
+        return code
+    with suppress(OSError):
+        output.flush()
+    if output.error is None:
+        return 0
+    if closed(output):
+        return CLOSED_PIPE
+    complain(f"standard output cannot be written ({output.error.strerror}); {interrupted('')}")
+    return 2
 
 
 def _run(arguments: Sequence[str]) -> int:
@@ -75,16 +99,15 @@ def _run(arguments: Sequence[str]) -> int:
     except InputError as error:
         # An error that all workers have is printed by the first one; an error of one worker by that worker.
         if _first_process() or isinstance(error, WorkerError):
-            print("beebo-scale: " + " ".join(str(error).split()), file=sys.stderr)
+            complain(" ".join(str(error).split()))
         return 2
     except KeyboardInterrupt as interrupt:
-        print(f"beebo-scale: interrupted, {interrupted(str(interrupt))}", file=sys.stderr)
+        complain(f"interrupted, {interrupted(str(interrupt))}")
         return 130
     except OSError as error:
-        if error.errno not in FULL:
+        if error.errno not in FULL or error is getattr(sys.stdout, "error", None):
             raise
-        where = error.filename or "a file"
-        print(f"beebo-scale: {where} cannot be written ({error.strerror}); free the place", file=sys.stderr)
+        complain(f"{error.filename or 'a file'} cannot be written ({error.strerror}); free the place")
         return 2
     return 0
 

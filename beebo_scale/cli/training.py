@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 import os
 import re
+import sys
 import warnings
 from collections.abc import Sequence
 from pathlib import Path
@@ -172,7 +173,7 @@ def run(arguments: Sequence[str]) -> None:
         except (MisconfigurationException, FileNotFoundError) as error:
             raise InputError(str(error)) from error
         except OSError as error:
-            if error.filename is None and error.strerror is None:
+            if error is getattr(sys.stdout, "error", None) or (error.filename is None and error.strerror is None):
                 raise
             raise InputError(f"{error.filename or 'the run folder'}: {error.strerror}; free the place") from error
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import platform
 from importlib.metadata import version
 from pathlib import Path
@@ -33,6 +34,6 @@ def _digest(path: Path) -> str:
     """Of a file's content; of a folder, that of the names and digests of its files."""
     if path.is_dir():
         lines = [f"{file.name} {_digest(file)}\n" for file in sorted(path.glob("*.parquet"))]
-        return hashlib.sha256("".join(lines).encode()).hexdigest()
+        return hashlib.sha256(os.fsencode("".join(lines))).hexdigest()
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from .. import drawing
 from ..errors import InputError
 from .run import HeldOut
 
@@ -40,7 +41,7 @@ def new_figure(width: float = 5.2, height: float = 3.6) -> tuple[Any, Any]:
 def data_uri(figure: Any) -> str:
     """The figure as text for an <img> element."""
     buffer = io.BytesIO()
-    figure.savefig(buffer, format="png", metadata={"Software": None})
+    drawing.save(figure, buffer, format="png", metadata={"Software": None})
     return "data:image/png;base64," + base64.b64encode(buffer.getvalue()).decode("ascii")
 
 
@@ -64,7 +65,7 @@ def predicted_against_measured(held_out: HeldOut, target: str) -> str:
         axes.scatter(*points, s=10, alpha=0.5, color=ACCENT, edgecolors="none")
     ends = [min(map(np.min, points)), max(map(np.max, points))]
     axes.plot(ends, ends, color=INK, linewidth=1, linestyle="--")
-    axes.set(xlabel=f"measured {target}", ylabel=f"predicted {target}")
+    axes.set(xlabel=drawing.label(f"measured {target}"), ylabel=drawing.label(f"predicted {target}"))
     return data_uri(figure)
 
 
@@ -93,7 +94,7 @@ def bars(values: Mapping[str, float], label: str) -> str:
     """The largest of some named values."""
     largest = sorted(values.items(), key=lambda item: item[1])[-SHOWN:]
     figure, axes = new_figure(5.2, 0.8 + 0.22 * len(largest))
-    axes.barh([name for name, _ in largest], [value for _, value in largest], color=ACCENT)
+    axes.barh([drawing.label(name) for name, _ in largest], [value for _, value in largest], color=ACCENT)
     axes.set(xlabel=label)
     axes.margins(y=0.01)
     return data_uri(figure)

@@ -58,8 +58,8 @@ class Batch:
         text = json.dumps(_strict(self.run), indent=2, allow_nan=False, ensure_ascii=False) + "\n"
         writers: dict[Path, Callable[[Path], object]] = {}
         if self.invalid:
-            writers[dropped_path(target)] = lambda temporary: temporary.write_bytes(listed(self.invalid).encode())
-        writers[run] = lambda temporary: temporary.write_bytes(text.encode())
+            writers[dropped_path(target)] = lambda temporary: temporary.write_bytes(text_bytes(listed(self.invalid)))
+        writers[run] = lambda temporary: temporary.write_bytes(text_bytes(text))
         writers[target] = lambda temporary: _write_frame(self.frame, temporary, _batch_suffix(target))
         _write_together(writers)
 
@@ -146,7 +146,7 @@ def write_text(path: str | os.PathLike[str], content: pd.DataFrame | str) -> Non
         InputError: the system refuses to write there.
     """
     text = content if isinstance(content, str) else content.to_csv(index=False, lineterminator="\n")
-    atomic_write(path, lambda temporary: temporary.write_bytes(text.encode()))
+    atomic_write(path, lambda temporary: temporary.write_bytes(text_bytes(text)))
 
 
 def _write_together(writers: Mapping[Path, Callable[[Path], object]]) -> None:
@@ -199,6 +199,11 @@ def standing() -> list[Path]:
     return [path for path, number in log.items() if path.exists() and path.stat().st_ino == number]
 
 
+def text_bytes(text: str) -> bytes:
+    """UTF-8; a byte of a path that is no text by its number, as JSON reads it."""
+    return text.encode("utf-8", "backslashreplace")
+
+
 def csv_bytes(frame: pd.DataFrame) -> bytes:
     """A frame as CSV, the same bytes on every system."""
     return frame.to_csv(index=False, lineterminator="\n").encode()
@@ -206,7 +211,8 @@ def csv_bytes(frame: pd.DataFrame) -> bytes:
 
 def _write_frame(frame: pd.DataFrame, path: Path, suffix: str | None) -> None:
     if suffix == ".parquet":
-        frame.to_parquet(path, index=False)
+        with path.open("wb") as file:  # Arrow takes no path that is no text
+            frame.to_parquet(file, index=False)
     elif suffix == ".csv":
         path.write_bytes(csv_bytes(frame))
     else:

@@ -7,6 +7,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from .. import drawing
 from ..screening import atomic_write
 
 if TYPE_CHECKING:
@@ -43,9 +44,9 @@ def draw_curves(summary: pd.DataFrame, figures: Sequence[str], title: str, path:
     panels = figure.subplots(1, len(figures), squeeze=False)[0]
     for axes, name in zip(panels, figures, strict=True):
         _draw(axes, summary, name)
-    figure.suptitle(title, fontsize=11)
+    figure.suptitle(drawing.label(title), fontsize=11)
     figure.legend(*panels[0].get_legend_handles_labels(), loc="outside right center", frameon=False)
-    atomic_write(path, lambda temporary: figure.savefig(temporary, format="png", metadata={"Software": None}))
+    atomic_write(path, lambda temporary: drawing.save(figure, temporary, format="png", metadata={"Software": None}))
 
 
 def _draw(axes: Any, summary: pd.DataFrame, name: str) -> None:
@@ -54,7 +55,7 @@ def _draw(axes: Any, summary: pd.DataFrame, name: str) -> None:
         colour, marker = COLOURS[i % len(COLOURS)], MARKERS[i % len(MARKERS)]
         low = (mean - error).clip(lower=1.0) if name == "best_rank" else mean - error
         axes.fill_between(x, low, mean + error, color=colour, alpha=0.15, linewidth=0)
-        axes.plot(x, mean, color=colour, marker=marker, markersize=5, linewidth=1.6, label=strategy)
+        axes.plot(x, mean, color=colour, marker=marker, markersize=5, linewidth=1.6, label=drawing.label(strategy))
     axes.set(xlabel="points measured", ylabel=LABELS[name])
     if name == "best_rank":
         axes.set_yscale("log")

@@ -205,6 +205,8 @@ BOUNDS = {
     "missing column": ({"bounds": "temp:20:80"}, ["bounds: column 'ph' has no pair"]),
     "nan": ({"bounds": "temp:20:nan,ph:4:9"}, ["bounds: column 'temp' has (20.0, nan)", "finite"]),
     "infinite": ({"bounds": "temp:20:inf,ph:4:9"}, ["bounds: column 'temp' has (20.0, inf)", "finite"]),
+    "a huge range": ({"bounds": "temp:0:1e160,ph:4:9"}, ["bounds: column 'temp' has (0.0, 1e+160), too far from"]),
+    "no room": ({"bounds": "temp:1e-320:2e-320,ph:4:9"}, ["bounds: column 'temp' has (1e-320, 2e-320), with hardly"]),
     "no numbers": ({"bounds": "temp:cold:hot,ph:4:9"}, ["--bounds 'temp:cold:hot'", "write COLUMN:LOW:HIGH"]),
     "no high end": ({"bounds": "temp:20:,ph:4:9"}, ["--bounds 'temp:20:'", "write COLUMN:LOW:HIGH"]),
     "twice": ({"bounds": "temp:20:80,temp:1:2,ph:4:9"}, ["--bounds names 'temp' twice"]),
@@ -212,6 +214,13 @@ BOUNDS = {
         {"features": "temp:categorical,ph"},
         ["bounds: column 'temp' has the label 80.0, which was not measured", "give some of '20'"],
     ),
+    **{
+        f"a label {end}": (
+            {"features": "temp:categorical,ph", "bounds": f"temp:{end},ph:4:9"},
+            [f"bounds: column 'temp' has the label {float(end.split(':')[0])}, which was not measured"],
+        )
+        for end in ("nan", "inf", "nan:1", "-inf:1", "1:nan")
+    },
 }
 
 
@@ -231,6 +240,19 @@ CONFIGURATIONS = {
     "q true": (b"q: true\n", ["bad.yaml: q: True is not a whole number"]),
     "text": (b"target: 7\n", ["target: 7 is not a column or a mapping of columns to weights"]),
     "flag": (b"minimize: maybe\n", ["minimize: 'maybe' is neither true nor false"]),
+    **{
+        f"bounds {ends}": (b"bounds:\n  temp: %s\n  ph: [4, 9]\n" % ends, ["bounds: column 'temp' has"])
+        for ends in (
+            b"[.nan, 1]",
+            b"[0, .inf]",
+            b".nan",
+            b"[true, 80]",
+            b"true",
+            b"[80, 20]",
+            b"[1, null]",
+            b"[0, 1.e+160]",
+        )
+    },
     "kind": (b"kind: neural\n", ["bad.yaml: kind: 'neural' not among choices"]),
 }
 
@@ -240,9 +262,9 @@ def test_configuration(folder, capsys, name):
     content, words = CONFIGURATIONS[name]
     (folder / "bad.yaml").write_bytes(content)
     # the configuration comes last: it overrides the options before it
-    refuse(
-        folder, capsys, words, [*arguments({"q": None, "target": None if name == "text" else "y"}), "--config=bad.yaml"]
-    )
+    options = {"q": None, "target": None if name == "text" else "y"}
+    options |= BOX_OPTIONS | {"bounds": None} if name.startswith("bounds") else {}
+    refuse(folder, capsys, words, [*arguments(options), "--config=bad.yaml"])
 
 
 def test_configuration_that_is_not_there(folder, capsys):

@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 
 WHOLE_NUMBERS = 1_000_000  # in the range of one column; beyond, steps of one are as good as none
 DUST = 1e-9  # of a constraint's own unit
+LEAST_STEPS = 1000  # numbers between two ends, as the settings that a box proposes are that far apart
+TINY = 1e-300  # below it float64 loses digits
+FAR = 1e100  # measured ranges; squares of what is farther away overflow
 ROUNDING = 1e-15  # of the numbers that meet in an equality
 
 
@@ -196,8 +199,11 @@ def _columns(
 
 def _range(name: str, given: Any) -> tuple[float, float]:
     try:
-        low, high = (float(end) for end in ([given, given] if np.ndim(given) == 0 else given))
-    except (TypeError, ValueError):
+        ends = [given, given] if np.ndim(given) == 0 else list(given)
+        if any(isinstance(end, bool) for end in ends):  # of a configuration file
+            raise TypeError
+        low, high = map(float, ends)
+    except (TypeError, ValueError, OverflowError):
         raise InputError(
             f"bounds: column {name!r} has {given!r}; give a pair (low, high) of numbers, or one number to fix it"
         ) from None
@@ -205,6 +211,8 @@ def _range(name: str, given: Any) -> tuple[float, float]:
         raise InputError(f"bounds: column {name!r} has ({low}, {high}); both ends must be finite")
     if low > high or (low == high and np.ndim(given) > 0):
         raise InputError(f"bounds: column {name!r} has ({low}, {high}); the low end must be below the high end")
+    if np.ndim(given) > 0 and high - low < LEAST_STEPS * max(np.spacing(max(abs(low), abs(high))), TINY):
+        raise InputError(f"bounds: column {name!r} has ({low}, {high}), with hardly a number between; widen it")
     return low, high
 
 
@@ -215,7 +223,7 @@ def _labels(column: CategoricalColumn, given: Any) -> tuple[str, ...]:
         raise InputError(f"bounds: column {column.name!r} has no label; give some of {_some(column.levels)}")
     found = []
     for label in asked:
-        texts = [str(label)] + ([str(int(label))] if isinstance(label, float) and label == int(label) else [])
+        texts = [str(label)] + ([str(int(label))] if isinstance(label, float) and label.is_integer() else [])
         known = [text for text in texts if text in column.levels]
         if not known:
             near = did_you_mean(label, column.levels)
@@ -266,7 +274,13 @@ def _encoded_bounds(
     ends = []
     for column in encoder.columns:
         if isinstance(column, ContinuousColumn):
-            ends.append([(end - column.low) / column.scale for end in ranges[column.name]])
+            own = [(end - column.low) / column.scale for end in ranges[column.name]]
+            if not max(map(abs, own)) < FAR:
+                raise InputError(
+                    f"bounds: column {column.name!r} has {ranges[column.name]}, too far from what was measured to "
+                    "count with; narrow it"
+                )
+            ends.append(own)
         else:
             codes = _codes(encoder, column.name, labels[column.name])
             ends.append([float(codes[0]), float(codes[-1])])

@@ -7,12 +7,14 @@ import csv
 import gzip
 import io
 import lzma
+import os
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, cast
 
 from ...errors import InputError
+from .limits import LONGEST_LINE, check_unpacked, held
 from .source import Ranges, Source, cut, reading
 
 if TYPE_CHECKING:
@@ -32,11 +34,13 @@ class _Text(io.RawIOBase):
         raw: the bytes, decompressed.
         name: of the file.
         encoding: "utf-8" or "utf-16", of the bytes.
+        packed: bytes of the file if it is a packed one.
     """
 
-    def __init__(self, raw: IO[bytes], name: str, encoding: str) -> None:
+    def __init__(self, raw: IO[bytes], name: str, encoding: str, packed: int | None = None) -> None:
         super().__init__()
         self._raw, self._name, self._encoding, self.lines = raw, name, encoding, 0
+        self._packed, self._read, self._line = packed, 0, 0  # bytes read, and of them in the last line
         self._decoder = codecs.getincrementaldecoder(encoding)()
 
     def readable(self) -> bool:
@@ -47,7 +51,8 @@ class _Text(io.RawIOBase):
         """Fill the buffer as far as there is something to read.
 
         Raises:
-            InputError: bytes that are not UTF-8 text; the message names the line.
+            InputError: bytes that are not UTF-8 text, or a line or a file that no table has; the message names the
+                line.
         """
         data = b""
         while not data:
@@ -63,9 +68,19 @@ class _Text(io.RawIOBase):
         if b"\0" in data:
             line = self.lines + data[: data.index(b"\0")].count(b"\n") + 1
             raise InputError(f"{self._name} holds a NUL byte in line {line}; it is no text file, or is damaged")
+        self._check_size(data)
         self.lines += data.count(b"\n")
         buffer[: len(data)] = data
         return len(data)
+
+    def _check_size(self, data: bytes) -> None:
+        end = max(data.rfind(b"\n"), data.rfind(b"\r"))
+        self._read, self._line = self._read + len(data), len(data) - 1 - end + (self._line if end < 0 else 0)
+        if self._packed is not None:
+            check_unpacked(self._name, self._packed, self._read)
+        if self._line > LONGEST_LINE:
+            line = self.lines + data.count(b"\n") + 1
+            raise InputError(f"{self._name} has more than {LONGEST_LINE >> 20} MB in line {line}; that is no table")
 
     def _no_text(self, error: UnicodeDecodeError) -> InputError:
         line = self.lines + error.object[: error.start].count(b"\n") + 1
@@ -87,7 +102,8 @@ def _opened(path: Path, name: str) -> Iterator[_Text]:
         elif head == XZ:
             packed = lzma.LZMAFile(file)  # noqa: SIM115, closed with the file
         buffered = io.BufferedReader(cast(Any, packed))
-        yield _Text(buffered, name, "utf-16" if buffered.peek(2)[:2] in UTF16 else "utf-8")
+        size = None if packed is file else os.fstat(file.fileno()).st_size
+        yield _Text(buffered, name, "utf-16" if buffered.peek(2)[:2] in UTF16 else "utf-8", size)
 
 
 def open_delimited(path: Path, name: str, suffix: str) -> Source:
@@ -115,9 +131,9 @@ def open_delimited(path: Path, name: str, suffix: str) -> Source:
     def load(wanted: Sequence[str]) -> pd.DataFrame:
         import pyarrow as pa
 
-        held = [batch.select(list(wanted)) for batch in batches(wanted)]
+        kept = list(held((batch.select(list(wanted)) for batch in batches(wanted)), name))
         schema = pa.schema([(column, pa.string()) for column in wanted])
-        frame: pd.DataFrame = pa.Table.from_batches(held, schema).to_pandas()
+        frame: pd.DataFrame = pa.Table.from_batches(kept, schema).to_pandas()
         return frame
 
     def stream(wanted: Sequence[str], ranges: Ranges | None) -> Iterator[pd.DataFrame]:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ...errors import InputError
+from .limits import check_workbook, without_empty_cells
 from .source import Ranges, Source, did_you_mean, listing, reading
 
 if TYPE_CHECKING:
@@ -87,7 +88,11 @@ def _workbook(path: Path, **options: Any) -> Any:
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # about styles and the like, which are not read here
-        return load_workbook(path, **options)
+        check_workbook(path)
+        book = load_workbook(path, **options)
+    for sheet in book.worksheets:
+        without_empty_cells(sheet, path)
+    return book
 
 
 def _check_merged(sheet: Any, source: str) -> None:

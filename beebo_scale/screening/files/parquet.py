@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from .limits import held
 from .source import Ranges, Source, cut, reading
 
 if TYPE_CHECKING:
@@ -21,20 +22,23 @@ def open_parquet(path: Path, name: str) -> Source:
     Raises:
         InputError: the file cannot be read.
     """
+    import pyarrow as pa
     import pyarrow.parquet as pq
 
-    with reading(name), pq.ParquetFile(path) as file:
+    with reading(name), path.open("rb") as raw, pq.ParquetFile(raw) as file:  # Arrow takes no path that is no text
         # pandas stores a nameless index under such names; it is bookkeeping, not data
         fields = [f for f in file.schema_arrow if not f.name.startswith("__index_level_")]
         rows = file.metadata.num_rows
 
     def load(wanted: Sequence[str]) -> pd.DataFrame:
-        with reading(name), pq.ParquetFile(path) as file:
+        with reading(name), path.open("rb") as raw, pq.ParquetFile(raw) as file:
             # "a" also brings in "a.b", hence the selection
-            return _typed_frame(file.read(columns=list(wanted)).select(list(wanted)))
+            batches = list(held(file.iter_batches(BATCH, columns=list(wanted)), name))
+            cells = pa.Table.from_batches(batches) if batches else file.read(columns=list(wanted))
+            return _typed_frame(cells.select(list(wanted)))
 
     def stream(wanted: Sequence[str], ranges: Ranges | None) -> Iterator[pd.DataFrame]:
-        with reading(name), pq.ParquetFile(path, buffer_size=BUFFER) as file:
+        with reading(name), path.open("rb") as raw, pq.ParquetFile(raw, buffer_size=BUFFER) as file:
             yield from map(_typed_frame, cut(_decoded(file, list(wanted), ranges), ranges))
 
     types = {f.name: _type_word(f.type) for f in fields}

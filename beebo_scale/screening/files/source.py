@@ -12,13 +12,14 @@ from dataclasses import dataclass, field
 from difflib import get_close_matches
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
+from xml.etree.ElementTree import ParseError
 
 from ...errors import InputError
 
 if TYPE_CHECKING:
     import pandas as pd
 
-DAMAGED = (zlib.error, lzma.LZMAError, zipfile.BadZipFile, csv.Error)
+DAMAGED = (zlib.error, lzma.LZMAError, zipfile.BadZipFile, csv.Error, ParseError)
 Ranges = Sequence[tuple[int, int]]  # rows from, up to but without; in order and apart
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ...drawing import save
 from ...errors import InputError
 from ..batch import atomic_write, beside, write_text
 from ..files.opening import listing
@@ -273,4 +274,4 @@ def draw_plate(
     suffix = Path(path).suffix.lower()
     if suffix not in metadata:
         raise InputError(f"{path}: a picture is written as {', '.join(metadata)}; give a name such as next.plate.png")
-    atomic_write(Path(path), lambda temporary: figure.savefig(temporary, dpi=150, metadata=metadata[suffix]))
+    atomic_write(Path(path), lambda temporary: save(figure, temporary, dpi=150, metadata=metadata[suffix]))

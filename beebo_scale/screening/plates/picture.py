@@ -15,6 +15,7 @@ from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.lines import Line2D
 from matplotlib.patches import Circle, FancyBboxPatch, Rectangle
 
+from ...drawing import label
 from .wells import well_name
 
 if TYPE_CHECKING:
@@ -51,11 +52,11 @@ def picture(frame: pd.DataFrame, cells: np.ndarray, value: str, shape: tuple[int
         panel.set_visible(False)
     for panel, number in zip(panels.flat, numbers, strict=False):
         here = (frame["plate"] == number).to_numpy()
-        _outline(panel, shape, "" if numbers == ["P1"] else str(number))
+        _outline(panel, shape, "" if numbers == ["P1"] else label(str(number)))
         _wells(panel, cells[here & samples], x[here & samples], norm)
         _controls(panel, cells[here & ~samples], [marks[role] for role in frame["role"][here & ~samples]])
     bar = figure.colorbar(ScalarMappable(norm, "viridis"), ax=panels, fraction=0.04, pad=0.01, aspect=30)
-    bar.set_label(f"predicted {value}" if value == "mean" else value, fontsize=9)
+    bar.set_label(label(f"predicted {value}" if value == "mean" else value), fontsize=9)
     bar.ax.tick_params(labelsize=8)
     bar.outline.set_visible(False)
     _legend(figure, marks, empty=len(frame) < len(numbers) * shape[0] * shape[1])
@@ -109,7 +110,14 @@ def _legend(figure: Figure, marks: dict[str, str], empty: bool) -> None:
     look: dict[str, Any] = {"linestyle": "none", "markersize": 8}
     handles = [
         Line2D(
-            [], [], marker="s", markerfacecolor="white", markeredgecolor=colour, markeredgewidth=1.6, label=r, **look
+            [],
+            [],
+            marker="s",
+            markerfacecolor="white",
+            markeredgecolor=colour,
+            markeredgewidth=1.6,
+            label=label(r),
+            **look,
         )
         for r, colour in marks.items()
     ]
