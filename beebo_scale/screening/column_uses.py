@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ..errors import InputError
-from .columns import check_scalars, missing_text
+from .columns import ALPHABETS, check_scalars, missing_text
 from .files.numerals import numbers, text_counts
 from .files.quantities import Form, advice_on, amounts, in_doubt, parts_of
-from .files.source import Source
+from .files.source import Source, listing
 from .places import Place, shown
-from .recognised import are_relations, recognised
+from .recognised import LOOKED_AT, MUTATED, are_relations, recognised
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -144,13 +144,13 @@ def _of_texts(values: pd.Series, texts: Mapping[str, int], place: Place) -> Use:
     if seen is None:
         more = "; write the number alone if it measures something" if NUMBERED.fullmatch(words[0].strip()) else ""
         return Use(name, "categorical", f"holds text ({first}){more}")
-    if seen.what != "mutations" and len(words) <= min(LEVELS, sum(texts.values()) / 2):
+    if seen.what != MUTATED and len(words) <= min(LEVELS, sum(texts.values()) / 2):
         more = f"; name the kind {seen.kind} to compare their structure" if seen.kind == "smiles" else ""
         return Use(name, "categorical", f"holds {len(words)} {seen.what} ({first}), each in several rows{more}")
     if seen.kind:
         return Use(name, seen.kind, f"holds {seen.what} ({first})")
     raise InputError(
-        f"{place.source}: column {name!r} holds {seen.what} ({first}), of which labels say nothing about others; "
+        f"{place.source}: column {name!r} holds {seen.what} ({listing(words, 3)}), of which labels say nothing about others; "
         f"{seen.way}, or declare {name!r} as categorical"
     )
 
@@ -178,6 +178,7 @@ def uses_of(
     units, roles = units or {}, {column: role for role, column in used.items()}
     uses = [_named(column, role, units.get(column, "")) for column, role in roles.items() if column not in wanted]
     counters: dict[str, str] = {}
+    mutated: list[str] = []
     for name, kind in wanted.items():
         place = Place(file.name, name, rows)
         check_scalars(raw[name], place)
@@ -186,11 +187,18 @@ def uses_of(
             uses.append(Use(name, IGNORED, reason))
         elif not named and (why := counter(raw[name], small_words(name))):
             counters[name] = why
+        elif kind is None and not named and _mutated(raw[name]):
+            mutated.append(name)
         elif kind is None:
             uses.append(infer(raw[name], file.typed, place, units.get(name)))
         else:
             unit = units.get(name) or (numbers(raw[name], None).unit if kind == "continuous" else "")
             uses.append(_named(name, kind, unit))
+    for name in mutated:
+        if any(use.use in ALPHABETS for use in uses):
+            uses.append(Use(name, IGNORED, "holds mutations, which the sequences say in full"))
+        else:
+            uses.append(infer(raw[name], file.typed, Place(file.name, name, rows)))
     left = len(wanted) - len(counters) - sum(use.use == IGNORED for use in uses)
     if len(counters) == 1 and not left:  # the only number that there is
         uses += [Use(name, "continuous", "holds numbers") for name in counters]
@@ -200,6 +208,11 @@ def uses_of(
     known = {use.column for use in uses}
     rest = [column for column in file.columns if column not in known]
     return (*uses, *(Use(column, IGNORED, "not named" if column else "has no name") for column in rest))
+
+
+def _mutated(values: pd.Series) -> bool:
+    seen = recognised(list(text_counts(values.dropna().astype(object).tolist()))[:LOOKED_AT])
+    return seen is not None and seen.what == MUTATED
 
 
 def _named(column: str, use: str, unit: str) -> Use:

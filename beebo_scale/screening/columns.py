@@ -160,9 +160,54 @@ def convert(
     elif kind == "categorical":
         text = text.str.replace(WHOLE, r"\1", regex=True)  # 182.0 is the label 182
     else:
+        _check_length(text, place, length)
+        if kind == "protein":
+            _check_capitals(text, place)
         text = text.str.upper()
         letter_codes(text, kind, place, length)
     return text
+
+
+def _check_capitals(text: pd.Series, place: Place) -> None:
+    """Refuse small letters among capitals: they stand for D-amino acids, or mark something.
+
+    Raises:
+        CellError: some letters of the column are small, others are not.
+    """
+    small = (text != text.str.upper()).to_numpy(dtype=bool)
+    if small.any() and (text != text.str.lower()).any():
+        first = text.iloc[int(np.argmax(small))]
+        letter = next(c for c in first if c.islower())
+        raise place.error(
+            f"has the small letter {letter!r} in {shown(first)}",
+            small,
+            "no kind of sequences knows D-amino acids: declare the column as categorical, or give molecules (smiles); if "
+            "it is none, write capitals, or leave the row out (--drop-invalid)",
+            "has small letters among capitals",
+        )
+
+
+def _check_length(text: pd.Series, place: Place, length: int | None) -> int:
+    """The number of letters that n sequences have; None for that of most, of two as frequent ones the shorter.
+
+    Raises:
+        CellError: a sequence has another length.
+    """
+    lengths = text.str.len().to_numpy(dtype=np.int64)
+    if length is None:
+        there, counts = np.unique(lengths, return_counts=True)
+        length = int(there[counts.argmax()]) if len(lengths) else 0
+    if (lengths != length).any():
+        bad = lengths != length
+        row = int(np.argmax(bad))
+        one = f"{shown(text.iloc[row])} of {int(lengths[row])}"
+        raise place.error(
+            f"should hold sequences of {length} letters, as most do, but has {one}",
+            bad,
+            "give sequences of one length (or --drop-invalid)",
+            f"has not {length} letters",
+        )
+    return length
 
 
 def letter_codes(text: pd.Series, kind: str, place: Place, length: int | None = None) -> np.ndarray:
@@ -172,7 +217,7 @@ def letter_codes(text: pd.Series, kind: str, place: Place, length: int | None = 
         text: n sequences in capitals.
         kind: 'protein' or 'dna'.
         place: where they stand.
-        length: number of letters that each must have; None for that of the first.
+        length: number of letters that each must have; None for that of most, of two as frequent ones the shorter.
 
     Returns:
         n x length int8.
@@ -180,18 +225,7 @@ def letter_codes(text: pd.Series, kind: str, place: Place, length: int | None = 
     Raises:
         CellError: a sequence has another length, or a letter outside the alphabet.
     """
-    lengths = text.str.len().to_numpy(dtype=np.int64)
-    if length is None:
-        length = int(lengths[0]) if len(lengths) else 0
-    if (lengths != length).any():
-        bad = lengths != length
-        other = int(lengths[np.argmax(bad)])
-        raise place.error(
-            f"should hold sequences of {length} letters, but has one of {other}",
-            bad,
-            "give sequences of one length (or --drop-invalid)",
-            f"has not {length} letters",
-        )
+    length = _check_length(text, place, length)
     # One byte per letter: whatever is not ASCII becomes '?', which no alphabet has.
     letters = np.frombuffer("".join(text.tolist()).encode("ascii", "replace"), dtype=np.uint8)
     codes = _code_table(ALPHABETS[kind])[letters].reshape(len(text), length)
@@ -203,11 +237,21 @@ def letter_codes(text: pd.Series, kind: str, place: Place, length: int | None = 
         raise place.error(
             why,
             unknown,
-            f"{kind} letters are {ALPHABETS[kind]}; declare the column as categorical, or leave the row out "
-            "(--drop-invalid)",
+            f"{_of_letter(text.iloc[row][position], kind)}{kind} letters are {ALPHABETS[kind]}; declare the column as "
+            "categorical, or leave the row out (--drop-invalid)",
             f"has a letter that is none of {ALPHABETS[kind]}",
         )
     return codes
+
+
+def _of_letter(letter: str, kind: str) -> str:
+    """What to do about a sign that is no letter, in words that others follow."""
+    ways = {
+        "*": "a stop is no letter: remove it where all sequences end with one, and leave shorter proteins out; ",
+        "-": "a gap is no letter: a deletion has no sequence of this length; ",
+        "U": "write T for the U of RNA; " if kind == "dna" else "",
+    }
+    return ways.get(letter, "")
 
 
 def _code_table(alphabet: str) -> np.ndarray[Any, np.dtype[np.int8]]:

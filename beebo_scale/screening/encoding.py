@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from ..errors import InputError
+from .column_uses import NAMED
 from .columns import ALPHABETS, letter_codes
 from .files.opening import did_you_mean
 from .files.quantities import spelled
@@ -116,10 +117,15 @@ class ContinuousColumn:
 
 @dataclass(frozen=True)
 class CategoricalColumn:
-    """A label; its code is its place in the sorted measured levels."""
+    """A label; its code is its place in the sorted measured levels.
+
+    Attributes:
+        named: whether a user said that the column holds labels.
+    """
 
     name: str
     levels: tuple[str, ...]
+    named: bool = False
     kind = "categorical"
     width = 1
 
@@ -219,13 +225,14 @@ class Encoder:
     def from_table(cls, table: Table) -> Encoder:
         """Learn ranges, levels and lengths from the measured rows."""
         columns: list[Column] = []
+        named = {use.column for use in table.uses if use.why == NAMED}
         for name, kind in table.kinds.items():
             values = table.frame[name]
             if kind == "continuous":
                 unit = table.units.get(name, "")
                 columns.append(ContinuousColumn(name, float(values.min()), float(values.max()), unit=unit))
             elif kind == "categorical":
-                columns.append(CategoricalColumn(name, tuple(sorted(values.unique().tolist()))))
+                columns.append(CategoricalColumn(name, tuple(sorted(values.unique().tolist())), name in named))
             elif kind == "smiles":
                 columns.append(FingerprintColumn(name))
             else:
@@ -274,9 +281,10 @@ class Encoder:
             here = table.units.get(column.name, "") if isinstance(column, ContinuousColumn) else ""
             if isinstance(column, ContinuousColumn) and here and spelled(here) != spelled(column.unit):
                 was = f"in {column.unit!r}" if column.unit else "numbers without a unit"
+                way = "" if column.unit else f", or say --units {column.name}:{here} with the measurements"
                 raise InputError(
-                    f"{table.source}: column {column.name!r} is in {here!r}, but its measurements are {was}; write both "
-                    f"in one unit" + ("" if column.unit else f", or say --units {column.name}:{here} with the measurements")
+                    f"{table.source}: column {column.name!r} is in {here!r}, but its measurements are {was}; write "
+                    f"both in one unit{way}"
                 )
 
     def encode(self, table: Table) -> torch.Tensor:
@@ -339,7 +347,7 @@ class Encoder:
                     known = replace(known, reach=high - low or 1.0, source="a file of an earlier version")
                 columns.append(known)
             elif entry["kind"] == "categorical":
-                columns.append(CategoricalColumn(entry["name"], tuple(entry["levels"])))
+                columns.append(CategoricalColumn(entry["name"], tuple(entry["levels"]), entry.get("named", True)))
             elif entry["kind"] in ALPHABETS:
                 columns.append(SequenceColumn(entry["name"], entry["kind"], entry["length"]))
             elif entry["kind"] == "smiles":

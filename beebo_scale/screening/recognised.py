@@ -1,4 +1,4 @@
-"""Texts that mean more than a label: molecules, sequences, mutations, relations. They are told by what they look like."""
+"""Texts that mean more than a label, told by what they look like: molecules, sequences, mutations, relations."""
 
 from __future__ import annotations
 
@@ -15,11 +15,12 @@ from .fingerprints import rdkit_chem
 LOOKED_AT = 200  # different texts that tell what a column holds
 NEARLY = 0.9  # of them must look alike
 LONG = 10  # letters of a text that is a sequence rather than an acronym such as DIPEA ...
+MUTATED = "mutations"
 MANY = 20  # ... unless there are so many, all of one length
 
 _AMINO = f"[{ALPHABETS['protein']}]"
 _THREE = "(?:Ala|Arg|Asn|Asp|Cys|Gln|Glu|Gly|His|Ile|Leu|Lys|Met|Phe|Pro|Ser|Thr|Trp|Tyr|Val)"
-_CHANGE = rf"(?:del|dup|fs\w*|ins[A-Za-z]+|delins[A-Za-z]+|Ter|[*=X-])"
+_CHANGE = r"(?:del|dup|fs\w*|ins[A-Za-z]+|delins[A-Za-z]+|Ter|[*=X-])"
 _MUTATION = (
     rf"(?:p\.)?(?:{_AMINO}\d+(?:_{_AMINO}\d+)?(?:{_AMINO}|{_CHANGE})|{_THREE}\d+(?:{_THREE}|{_CHANGE})|\d+{_AMINO})"
     r"|(?:[cgn]\.)?\d+[ACGT]>[ACGT]"
@@ -51,7 +52,7 @@ def recognised(texts: Sequence[str]) -> Recognised | None:
     """What some different texts of a column are; None for labels."""
     some = [text.strip() for text in texts[:LOOKED_AT]]
     if _mutations(some):
-        return Recognised("", "mutations", "give the whole sequences as a column of kind protein")
+        return Recognised("", MUTATED, "give the whole sequences as a column of kind protein")
     return _sequences(some) or (Recognised("smiles", "molecules") if _molecules(some) else None)
 
 

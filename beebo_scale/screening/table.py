@@ -17,8 +17,8 @@ from .columns import (
     COLUMN_KINDS,
     LARGEST,
     LEAST,
-    check_ids,
     check_amounts,
+    check_ids,
     check_numbers,
     check_scalars,
     check_size,
@@ -30,6 +30,7 @@ from .files.numerals import Numbers
 from .files.opening import Source, did_you_mean, listing, open_source
 from .invalid import Fault, all_invalid, find_faults
 from .places import Place, shown
+from .relations import told_of_limits
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -133,9 +134,7 @@ def read_columns(source: str | os.PathLike[str] | pd.DataFrame | Source, columns
     dropped = len(raw) - len(rows)
     raw, y = raw.iloc[rows].reset_index(drop=True), y[rows]
     units = {name: columns.unit(name) or one.unit for name, one in zip(targets, found, strict=True)}
-    uses = uses_of(
-        file, raw, wanted, used, rows + 1, columns.features is not None, columns.known_units | units
-    )
+    uses = uses_of(file, raw, wanted, used, rows + 1, columns.features is not None, columns.known_units | units)
     kinds = {use.column: use.use for use in uses if use.use in COLUMN_KINDS}
     if not kinds:
         raise InputError(f"{file.name}: no feature column; name some with their kinds ({left_aside(uses)})")
@@ -169,6 +168,7 @@ def read_columns(source: str | os.PathLike[str] | pd.DataFrame | Source, columns
         batch_column=batch,
         numbers=rows + 1,
         units=units,
+        notes=told_of_limits(file, uses, rows, columns.goal),
     )
 
 

@@ -13,6 +13,7 @@ from ..screening.column_uses import left_aside, table_of, uses_of
 from ..screening.columns import ALPHABETS, COLUMN_KINDS
 from ..screening.files.opening import Source
 from ..screening.invalid import Fault, all_invalid, find_faults, listed, told
+from ..screening.relations import told_of_limits
 from ..specs import Columns
 
 
@@ -36,10 +37,10 @@ def decided(
         rows = measured[slice(*np.searchsorted(measured, (start, start + len(raw))).tolist())]
         if len(rows):
             some = raw.iloc[rows - start].reset_index(drop=True)
-            uses = uses_of(
-                source, some, wanted, used, rows + 1, columns.features is not None, columns.known_units
-            )
+            uses = uses_of(source, some, wanted, used, rows + 1, columns.features is not None, columns.known_units)
             print(f"{source.name}: {len(measured)} measured rows\n{table_of(uses)}", flush=True)
+            for note in told_of_limits(source, uses, measured, columns.goal):
+                print(f"note: {note}", flush=True)
             kinds: dict[str, str | None] = {use.column: use.use for use in uses if use.column in wanted}
             kinds = {name: kind for name, kind in kinds.items() if kind in COLUMN_KINDS}
             if not kinds:

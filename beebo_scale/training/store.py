@@ -23,6 +23,7 @@ from torch import Tensor
 from .. import archives
 from ..errors import InputError
 from ..screening import EncodedTable, Table, atomic_write
+from ..screening.column_uses import NAMED, Use
 from ..screening.encoding import CategoricalColumn, Column, ContinuousColumn, Encoder
 from ..screening.files.opening import Source, open_source, split_sheet
 from ..screening.fingerprints import scaffolds
@@ -170,7 +171,7 @@ def encode(screen: Screen, folder: Path) -> None:
         screen = replace(screen, transform=transform)
     scale = _scale(screen, y, part, noise is not None)
     units = screen.columns.known_units
-    encoder, sha = _learn(source, wanted, measured, part, units), sha256()
+    encoder, sha = _learn(source, wanted, measured, part, columns), sha256()
 
     def write(temporary: Path) -> None:
         with temporary.open("wb") as file:
@@ -365,16 +366,18 @@ def _learn(
     kinds: dict[str, str | None],
     measured: np.ndarray,
     part: np.ndarray,
-    units: Mapping[str, str],
+    columns: Columns,
 ) -> Encoder:
     """The encoder of the training rows."""
     learned: Encoder | None = None
-    for table, _, cut in _pieces(source, kinds, measured, units):
+    named = columns.features if isinstance(columns.features, Mapping) else {}
+    uses = tuple(Use(name, kind, NAMED) for name, kind in named.items() if kind)
+    for table, _, cut in _pieces(source, kinds, measured, columns.known_units):
         own = np.flatnonzero(part[cut] == TRAIN)
         if len(own):
-            piece = Encoder.from_table(table.take(own))
-            columns = piece.columns if learned is None else map(_joined, learned.columns, piece.columns)
-            learned = Encoder(tuple(columns))
+            piece = Encoder.from_table(replace(table.take(own), uses=uses))
+            both = piece.columns if learned is None else map(_joined, learned.columns, piece.columns)
+            learned = Encoder(tuple(both))
             if all(column.kind == "smiles" for column in learned.columns):
                 break  # fingerprints have nothing to learn
     assert learned is not None
@@ -388,5 +391,5 @@ def _joined(a: Column, b: Column) -> Column:
             raise InputError(f"column {a.name!r} is in {a.unit!r} and in {b.unit!r}; write all cells in one unit")
         return ContinuousColumn(a.name, min(a.low, b.low), max(a.high, b.high), unit=a.unit)
     if isinstance(a, CategoricalColumn) and isinstance(b, CategoricalColumn):
-        return CategoricalColumn(a.name, tuple(sorted({*a.levels, *b.levels})))
+        return CategoricalColumn(a.name, tuple(sorted({*a.levels, *b.levels})), a.named)
     return a  # a sequence of another length is refused when it is encoded

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -121,11 +122,9 @@ def _cell_by_cell(cells: list[Any], unit: str | None) -> Numbers:
             parsed[i] = good.get(cell, np.nan)
             bad[i] = cell not in good and cell in counts
         elif not _missing(cell):
-            try:
+            with suppress(TypeError, ValueError, OverflowError):
                 # Python would read True as a number
                 parsed[i] = np.nan if isinstance(cell, (bool, np.bool_)) or not alone else float(cell)
-            except (TypeError, ValueError, OverflowError):
-                pass
             bad[i] = np.isnan(parsed[i]) and not (pd.api.types.is_float(cell) and pd.isna(cell))
     around = {parts[text].unit for text in good if text in parts}
     return Numbers(parsed, bad, main if around - {""} else "")

@@ -5,6 +5,7 @@ What a cell is follows from its form alone; there is no list of units. A number 
 follow is an amount (`5 mol%`), and one with a sign of money before it as well (`$12`).
 """
 
+# ruff: noqa: RUF001 - signs that look alike are what this is about
 from __future__ import annotations
 
 import re
