@@ -95,7 +95,7 @@ def infer(values: pd.Series, typed: bool, place: Place, unit: str | None = None)
             raise _asked(cells, place, f"which may be numbers in {found.unit!r} or names")
         return Use(place.column, "continuous", "holds numbers" + (f" in {known!r}" if known else ""), known)
     if found.bad.any() and not dates:
-        _check_mixed(cells, texts, found.bad, place, typed, found.unit)
+        _check_mixed(cells, texts, found.bad, place, typed, known)
     return _of_texts(cells, texts, place)
 
 
@@ -150,8 +150,8 @@ def _of_texts(values: pd.Series, texts: Mapping[str, int], place: Place) -> Use:
     if seen.kind:
         return Use(name, seen.kind, f"holds {seen.what} ({first})")
     raise InputError(
-        f"{place.source}: column {name!r} holds {seen.what} ({listing(words, 3)}), of which labels say nothing about others; "
-        f"{seen.way}, or declare {name!r} as categorical"
+        f"{place.source}: column {name!r} holds {seen.what} ({listing(words, 3)}), of which labels say nothing about "
+        f"others; {seen.way}, or declare {name!r} as categorical"
     )
 
 

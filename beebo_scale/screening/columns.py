@@ -181,8 +181,8 @@ def _check_capitals(text: pd.Series, place: Place) -> None:
         raise place.error(
             f"has the small letter {letter!r} in {shown(first)}",
             small,
-            "no kind of sequences knows D-amino acids: declare the column as categorical, or give molecules (smiles); if "
-            "it is none, write capitals, or leave the row out (--drop-invalid)",
+            "no kind of sequences knows D-amino acids: declare the column as categorical, or give molecules (smiles); "
+            "if it is none, write capitals, or leave the row out (--drop-invalid)",
             "has small letters among capitals",
         )
 

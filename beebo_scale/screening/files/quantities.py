@@ -103,7 +103,7 @@ def _form(number: str, rest: str, money: str) -> Form:
         return Form.AMOUNT if money else Form.NUMBER
     if UNIT_TEXT.fullmatch(rest) and (bare[0].isalpha() or bare[0] in SIGNS or unicodedata.category(bare[0]) == "Sc"):
         return Form.AMOUNT
-    if TWO.fullmatch(rest):
+    if not re.match("[-‐‑][^\\W\\d_]", bare) and TWO.fullmatch(rest):  # 18-crown-6
         return Form.TWO
     if "+" in (bare[0], bare[-1]):
         return Form.LIMIT
@@ -157,22 +157,19 @@ def main_unit(cells: Mapping[str, Cell], counts: Mapping[str, int], plain: int =
 def amounts(cells: Collection[Cell]) -> list[Cell]:
     """Cells of a column that are to be taken for numbers or something like it, rather than for names.
 
-    An amount whose unit no other number has, right behind the number and long (`4CzIPN`) or of several words (`10 mM
-    Tris`), is a name; so are whole numbers with one letter at once behind, of which there are an a and others (`1a`,
-    `2c`).
+    Amounts in several units are names if each unit has one number only and is long and right behind it (`4CzIPN`) or of
+    several words (`10 mM Tris`); and if they are whole numbers with one letter at once behind, of which there are an a
+    and others (`1a`, `2c`).
     """
+    given = [cell for cell in cells if cell.form is Form.AMOUNT]
     numbers: dict[str, set[str]] = {}
-    for c in cells:
-        numbers.setdefault(c.unit, set()).add(c.core)
-    letters = {c.unit for c in cells if c.form is Form.AMOUNT and c.close and len(c.unit) == 1}
-    counted = len(letters) > 1 and bool(letters & {"a", "A"})
-
-    def named(c: Cell) -> bool:
-        alone = len(numbers[c.unit]) == 1 and ((c.close and len(c.unit) > SHORT) or " " in c.unit)
-        return c.form is Form.AMOUNT and (alone or (counted and c.close and len(c.unit) == 1))
-
-    several = len({c.unit for c in cells if c.form is Form.AMOUNT}) > 1
-    return [c for c in cells if c.form is not Form.TEXT and not (several and named(c))]
+    for cell in given:
+        numbers.setdefault(cell.unit, set()).add(cell.core)
+    once = all(len(cores) == 1 for cores in numbers.values())
+    named = once and all((cell.close and len(cell.unit) > SHORT) or " " in cell.unit for cell in given)
+    counted = bool(numbers.keys() & {"a", "A"}) and all(cell.close and len(cell.unit) == 1 for cell in given)
+    names = len(numbers) > 1 and (named or counted)
+    return [cell for cell in cells if cell.form is not Form.TEXT and not (names and cell.form is Form.AMOUNT)]
 
 
 def in_doubt(cells: Collection[Cell]) -> bool:
@@ -189,13 +186,14 @@ def advice_on(text: str, unit: str = "") -> str | None:
         unit: of the others, empty for none.
     """
     cell = parts_of(text)
-    if cell.form is Form.AMOUNT:
-        return f"the others are in {unit!r}; write all in one unit" if unit else "leave unit and percent sign out of it"
-    comma = "is its comma a decimal point or between thousands? write it without comma" if "," in cell.core else None
-    told = {
-        Form.NUMBER: f"the others are in {unit!r}; write all in one unit" if unit else comma,
+    if "," in cell.core and (not unit or cell.unit == unit):
+        return "is its comma a decimal point or between thousands? write it without comma"
+    if unit and cell.form in (Form.NUMBER, Form.AMOUNT):
+        return f"the column is in {unit!r}; write all cells in one unit"
+    ways = {
+        Form.AMOUNT: "leave unit and percent sign out of it, or write all cells in one unit",
         Form.TWO: "that is no single number; write one number (with its variance in a column of its own)",
         Form.LIMIT: "a limit is no measured value; write a number, or empty the cell",
         Form.UNCLEAR: "write the number alone",
     }
-    return told.get(cell.form)
+    return ways.get(cell.form)
