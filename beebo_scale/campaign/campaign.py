@@ -73,7 +73,7 @@ class Campaign:
         file, given = open_source(measured), settings.columns
         aside = given.features is None and given.id in file.columns  # an id that is no feature
         table = read_columns(file, given if aside else replace(given, id=None))
-        settings = replace(settings, columns=replace(given, features=dict(table.kinds)))
+        settings = replace(settings, columns=replace(given, features=dict(table.kinds), units=dict(table.units)))
         first = settings.of_round(1)
         encoded = encode_measured(table, first.choice, given.drop_invalid)
         prepare_measured(first.choice, encoded, given.id, given.drop_invalid)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ..errors import InputError
-from ..screening.columns import check_ids, check_numbers, check_scalars, check_size, missing_text
+from ..screening.columns import check_amounts, check_ids, check_numbers, check_scalars, check_size, missing_text
 from ..screening.files.numerals import numbers
 from ..screening.files.opening import Source, listing, open_source
 from ..screening.places import Place
@@ -76,7 +76,7 @@ class ResultFile:
         if not len(raw):
             raise InputError(f"{file.name} has a header but no rows; there is nothing to record")
         numbers = np.arange(1, len(raw) + 1)
-        values = [_values(raw[name], Place(file.name, name, numbers)) for name in targets]
+        values = [_values(raw[name], Place(file.name, name, numbers), columns.unit(name) or "") for name in targets]
         if with_target and columns.noise_variance is not None:
             place = Place(file.name, columns.noise_variance, numbers)
             _check_noise(raw[columns.noise_variance], values[0], place)
@@ -85,7 +85,7 @@ class ResultFile:
             check_ids(raw[columns.id], Place(file.name, str(columns.id), numbers), "give every result its id")
         ids = list(id_texts(raw[columns.id])) if by_id else None
         kinds = {name: "continuous" for name in [*targets, *beside]} | dict(columns.features)
-        text = {name: _as_text(raw[name], kinds.get(name)) for name in wanted}
+        text = {name: _as_text(raw[name], kinds.get(name), columns.unit(name) or "") for name in wanted}
         rows = []
         for i in range(len(raw)):
             key = None if found is None else found[i]
@@ -102,11 +102,11 @@ def _targets(file: Source, columns: Columns) -> tuple[str, ...]:
     return found or (file.require(columns.targets[0], "result"),)
 
 
-def _as_text(cells: pd.Series, kind: str | None) -> np.ndarray:
+def _as_text(cells: pd.Series, kind: str | None, unit: str) -> np.ndarray:
     """Cells as measured.csv keeps them: as they are, but numbers as one reads them without knowing their column."""
     text = np.where(missing_text(cells), "", cells.astype(object).astype(str))
     if kind == "continuous":
-        for i, value in enumerate(numbers(cells)[0].tolist()):
+        for i, value in enumerate(numbers(cells, unit).values.tolist()):
             if not np.isnan(value) and not _reads_as(text[i], value):
                 text[i] = repr(value)
     return text
@@ -134,9 +134,9 @@ def _named_by(file: Source, columns: Columns) -> tuple[bool, list[str]]:
     return by_id, [] if missing else list(columns.features)
 
 
-def _values(cells: pd.Series, place: Place) -> np.ndarray:
+def _values(cells: pd.Series, place: Place, unit: str) -> np.ndarray:
     check_scalars(cells, place)
-    values = check_numbers(cells, place, "give a number, or empty the cell if the experiment failed")
+    values = check_amounts(cells, place, "give a number, or empty the cell if the experiment failed", unit).values
     if np.isinf(values).any():
         raise place.error("is infinite", np.isinf(values), "correct the cell, or empty it if the experiment failed")
     check_size(values, place)

@@ -193,9 +193,9 @@ def keys(frame: pd.DataFrame, state: CampaignState, source: str) -> list[Key]:
     Raises:
         InputError: a cell that its kind does not allow.
     """
-    where, parts = np.arange(1, len(frame) + 1), []
-    for name, kind in state.settings.columns.features.items():
-        cells = convert(frame[name], str(kind), Place(source, name, where))
+    where, parts, columns = np.arange(1, len(frame) + 1), [], state.settings.columns
+    for name, kind in columns.features.items():
+        cells = convert(frame[name], str(kind), Place(source, name, where), unit=columns.unit(name) or "")
         numbers = state.same[name].named(cells.to_numpy()) if kind == "continuous" else cells
         parts.append([str(cell) for cell in numbers.tolist()])
     return list(zip(*parts, strict=True))

@@ -92,7 +92,7 @@ FACES = {
     "propose": Face(
         (Columns, Choice),
         without={
-            **dict.fromkeys(("target", "features", "noise_variance", "batch"), KNOWN),
+            **dict.fromkeys(("target", "features", "noise_variance", "batch", "units"), KNOWN),
             **{each.name: FIXED for each in settings_of(Fitting) if each.name != "seed"},
         },
     ),
@@ -110,6 +110,7 @@ FACES = {
             "id": "the rows of a landscape are named by their numbers",
             "batch": "a landscape is taken as measured at once",
             "drop_invalid": "a landscape is played whole",
+            "units": "a landscape is one file, whose units are found",
             "likelihood": "the strategies share one Gaussian surrogate",
             "temperature": "T' of each round is --temperatures",
             **dict.fromkeys(("library", "bounds", "integer", "constraints", "shared"), NO_BOX_CHOICE),

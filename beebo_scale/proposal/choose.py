@@ -25,7 +25,7 @@ from .box.multistart import optimize_box
 from .box.repeats import replace_repeats
 from .box.units import BoxUnits
 from .jobs.chunks import ChunkRunner, on_first
-from .library.certified import choose_certified
+from .library.certified import ROUNDING, choose_certified
 from .library.encoded import EncodedLibrary
 from .library.exchanges import improve_batch
 from .prepare import Prepared
@@ -41,6 +41,7 @@ UNBOUNDED = (
     "acquisition_value is a(X) of the best batch that the restarts reached, as this surrogate sees it; "
     "no upper bound over all batches of a box is known"
 )
+EQUAL = "all {what} have the same prediction, so that the choice among them says nothing: has a feature an effect?"
 NAMED = {"mean": MeanEnergy, "softmax": SoftmaxEnergy}
 
 
@@ -54,6 +55,7 @@ class _Found:
     configuration: dict[str, Any]
     record: dict[str, Any]
     invalid: tuple[Fault, ...] = ()
+    notes: tuple[str, ...] = ()
 
 
 def choose(
@@ -108,7 +110,7 @@ def _known_well(
         if higher is None:
             break
         surrogate = higher
-    notes = list(prepared.notes)
+    notes = [*prepared.notes, *found.notes]
     record: dict[str, Any] = {"batch_information_gain_error": error}
     if beside:
         record["batch_information_gain_error_beside"] = beside
@@ -219,7 +221,8 @@ class _Chooser:
         if invalid:
             record["library"] |= {"invalid": len(invalid)}
         configuration = {"library": library.source, "limits": asdict(library.limits)}
-        return _Found(library.take(rows).frame, X, gain, configuration, record, invalid)
+        notes = (EQUAL.format(what=f"rows of {library.source} that may be proposed"),) if certified.alike else ()
+        return _Found(library.take(rows).frame, X, gain, configuration, record, invalid, notes)
 
     def _from_box(self, units: BoxUnits) -> _Found:
         """The best batch of many starts."""
@@ -236,6 +239,9 @@ class _Chooser:
         X = X[order]
         value = float(acqf(X).detach()) if choice.q <= search.block else float(gain.sum())
         X = X.cpu()
+        with torch.no_grad():
+            mean = self.posterior.mean(X.to(self.device)).cpu()
+        flat = len(X) > 1 and float(mean.max() - mean.min()) <= ROUNDING
         return _Found(
             frame=units.frame(X),
             X=X,
@@ -249,4 +255,5 @@ class _Chooser:
                 "replaced_repeats": replaced,
                 "box": found,
             },
+            notes=(EQUAL.format(what="proposals"),) if flat else (),
         )

@@ -26,6 +26,7 @@ from .box.units import BoxUnits, ranges_of, units_of
 from .library.encoded import EncodedLibrary
 from .library.exclusion import Rules
 from .library.named_rows import NamedRows, encoded_rows, excluded_ids, read_named
+from .library.unseen import told_of_library
 from .provenance import input_hashes
 
 BATCH_COLUMNS = ("rank", *Prediction.names(), "gain")  # columns of a batch beside the id and the features
@@ -102,6 +103,7 @@ def prepare(
     )
     check_names(encoder, library.id, *library.labels)
     rules, notes = _rules(choice, encoder, measured, pending, excluded, library)
+    notes += told_of_library(choice.library, encoder, drop_invalid)
     return Prepared(choice, encoder, rules, EncodedLibrary(library, encoder, rules, choice.limits), notes=notes)
 
 

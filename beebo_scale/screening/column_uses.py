@@ -10,10 +10,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ..errors import InputError
-from .columns import check_scalars, missing_text
-from .files.numerals import hint, numbers
-from .files.source import Source
+from .columns import ALPHABETS, check_scalars, missing_text
+from .files.numerals import numbers, text_counts
+from .files.quantities import Form, advice_on, amounts, in_doubt, parts_of
+from .files.source import Source, listing
 from .places import Place, shown
+from .recognised import LOOKED_AT, MUTATED, are_relations, recognised
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -22,6 +24,8 @@ IGNORED = "ignored"
 DATE_CELLS = 1000  # cells that tell whether a column holds dates
 NAMES_NOT_LABELS = 20  # so many different texts without a repeat are names, not labels
 LINES = 30  # of a listing
+LEVELS = 50  # so many molecules or sequences, each in two rows and more, are levels of a factor
+NAMED = "named"
 
 _MONTH = r"(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]*"
 _CLOCK = r"\d{1,2}:\d{2}(?::\d{2}(?:\.\d+)?)?"
@@ -38,6 +42,8 @@ ID_NAME = re.compile(
     r"^(?:.* )?(?:id|ids|entry|index|unnamed(?: \d+)?|no|nr|num|number|cid|sid|aid|uid|key|row|record|serial|count)$"
 )
 LEAST = 8  # rows from which steps of one are a count of the rows rather than a sweep
+PLACED = re.compile(r"\d+[-\u2010\u2011](\D+)")
+NUMBERED = re.compile(r"\D*[^\W\d_]\D*\d+")  # pH 7, Ligand 2
 YEARS = (1900, 2100)
 EPOCH = (946_684_800, 2_051_222_400)  # seconds from 1970 to the years 2000 and 2035
 
@@ -50,47 +56,102 @@ class Use:
         column: its name.
         use: its kind, its role (target, id, noise variance), or IGNORED.
         why: in a few words.
+        unit: what the column's numbers are in, if it is known.
     """
 
     column: str
     use: str
     why: str
+    unit: str = ""
 
 
-def infer(values: pd.Series, typed: bool, place: Place) -> Use:
-    """The kind of a feature column whose kind was not named: numbers are continuous, all else is categorical.
+def infer(values: pd.Series, typed: bool, place: Place, unit: str | None = None) -> Use:
+    """The kind of a feature column whose kind was not named: numbers are continuous, all else is what it looks like.
+
+    Args:
+        values: n cells.
+        typed: whether the cells have types; text is no number then, but with a unit it is.
+        place: where they stand.
+        unit: of its numbers, where it is known.
 
     Raises:
-        InputError: numbers with something else among them, so that neither kind would be right.
+        InputError: numbers with something else among them or around them, so that neither kind would be right; or
+            texts of which labels would learn nothing and that no kind takes.
     """
     import pandas as pd
 
-    if typed:
-        cells = values.astype(object) if isinstance(values.dtype, pd.CategoricalDtype) else values
-        inferred = pd.api.types.infer_dtype(cells, skipna=True)
-        if inferred in ("integer", "floating", "mixed-integer-float", "decimal"):
-            return Use(place.column, "continuous", "holds numbers")
-        return Use(place.column, "categorical", f"holds {inferred.replace('string', 'text')}")
-    parsed, bad = numbers(values)
-    if not bad.any():
-        if np.isnan(parsed).all():
+    cells = values.astype(object) if isinstance(values.dtype, pd.CategoricalDtype) else values
+    inferred = pd.api.types.infer_dtype(cells, skipna=True) if typed else "string"
+    if inferred in ("integer", "floating", "mixed-integer-float", "decimal"):
+        return Use(place.column, "continuous", "holds numbers" + (f" in {unit!r}" if unit else ""), unit or "")
+    if inferred != "string":
+        return Use(place.column, "categorical", f"holds {inferred}")
+    found, texts = numbers(cells, unit), text_counts(cells.astype(object).tolist())
+    known, dates = found.unit or unit or "", bool(texts) and all(DATE.match(text.strip()) for text in texts)
+    if not found.bad.any() and (found.unit or not typed):
+        if np.isnan(found.values).all():
             return Use(place.column, "categorical", "is empty")
-        return Use(place.column, "continuous", "holds numbers")
-    _check_mixed(values, np.isfinite(parsed), bad, place)
-    return Use(place.column, "categorical", f"holds text ({shown(values.iloc[int(np.argmax(bad))])})")
+        if found.unit and in_doubt([parts_of(text) for text in texts]):
+            raise _asked(cells, place, f"which may be numbers in {found.unit!r} or names")
+        return Use(place.column, "continuous", "holds numbers" + (f" in {known!r}" if known else ""), known)
+    if found.bad.any() and not dates:
+        _check_mixed(cells, texts, found.bad, place, typed, known)
+    return _of_texts(cells, texts, place)
 
 
-def _check_mixed(values: pd.Series, number: np.ndarray, bad: np.ndarray, place: Place) -> None:
+def _check_mixed(
+    values: pd.Series, texts: Mapping[str, int], bad: np.ndarray, place: Place, typed: bool, unit: str
+) -> None:
     """Refuse a column that is meant as numbers but does not hold numbers only: labels would forget their order."""
-    text = values[bad].iloc[:DATE_CELLS].astype(object).astype(str)
-    almost = np.array([hint(cell) is not None for cell in text], dtype=bool)
-    if number.sum() + almost.mean() * bad.sum() <= len(values) / 2:
+    parts = {text: parts_of(text) for text in texts}
+    like = set(amounts(list(parts.values()))) - {cell for cell in parts.values() if typed and cell.form is Form.NUMBER}
+    total = int(values.notna().sum()) - sum(isinstance(cell, str) and cell not in texts for cell in values)
+    others = total - sum(texts.values())  # cells of a workbook that hold numbers
+    if sum(count for text, count in texts.items() if parts[text] in like) + others <= total / 2:
+        if PLACED.fullmatch(first := next(iter(texts))) and _placed(texts):
+            raise _asked(values, place, f"which may be numbers or names (such as {first!r})")
         return
-    first = text.iloc[int(np.argmax(almost))] if almost.any() else text.iloc[0]
-    way = hint(first) or "give numbers"
+    wrong = values[bad].astype(object).astype(str)
+    told = [advice_on(cell, unit) if cell in parts else None for cell in wrong]
+    first, way = next(((cell, way) for cell, way in zip(wrong, told, strict=True) if way), (wrong.iloc[0], None))
     raise InputError(
-        f"{place.source}: column {place.column!r} looks like numbers but holds {shown(first)} too "
-        f"({place.where(bad)}); {way}, or declare {place.column!r} as continuous or categorical"
+        f"{place.source}: column {place.column!r} looks like numbers but holds {shown(first)} "
+        f"({place.where(bad & (values == first).to_numpy(dtype=bool, na_value=False))}); {way or 'give numbers'}, or "
+        f"declare {place.column!r} as categorical"
+    )
+
+
+def _placed(texts: Mapping[str, int]) -> bool:
+    """Whether different numbers with a hyphen have the same text behind it, such as 30-min, 60-min, 90-min."""
+    found = [PLACED.fullmatch(text.strip()) for text in texts]
+    return len(texts) > 2 and all(found) and len({match[1] for match in found if match}) == 1
+
+
+def _asked(values: pd.Series, place: Place, what: str) -> InputError:
+    first = shown(values.dropna().iloc[0])
+    return InputError(
+        f"{place.source}: column {place.column!r} holds {first} and the like, {what}; declare {place.column!r} as "
+        "continuous or categorical"
+    )
+
+
+def _of_texts(values: pd.Series, texts: Mapping[str, int], place: Place) -> Use:
+    """What a column of text is taken for."""
+    name, words = place.column, list(texts)
+    if not words:
+        return Use(name, "categorical", "is empty")
+    seen, first = recognised(words), shown(words[0])
+    if seen is None:
+        more = "; write the number alone if it measures something" if NUMBERED.fullmatch(words[0].strip()) else ""
+        return Use(name, "categorical", f"holds text ({first}){more}")
+    if seen.what != MUTATED and len(words) <= min(LEVELS, sum(texts.values()) / 2):
+        more = f"; name the kind {seen.kind} to compare their structure" if seen.kind == "smiles" else ""
+        return Use(name, "categorical", f"holds {len(words)} {seen.what} ({first}), each in several rows{more}")
+    if seen.kind:
+        return Use(name, seen.kind, f"holds {seen.what} ({first})")
+    raise InputError(
+        f"{place.source}: column {name!r} holds {seen.what} ({listing(words, 3)}), of which labels say nothing about "
+        f"others; {seen.way}, or declare {name!r} as categorical"
     )
 
 
@@ -99,8 +160,9 @@ def uses_of(
     raw: pd.DataFrame,
     wanted: Mapping[str, str | None],
     used: Mapping[str, str],
-    numbers: np.ndarray,
+    rows: np.ndarray,
     named: bool,
+    units: Mapping[str, str] | None = None,
 ) -> tuple[Use, ...]:
     """What each column of a file is used for.
 
@@ -109,22 +171,34 @@ def uses_of(
         raw: n of its rows.
         wanted: possible features -> kind, None where it is to be inferred.
         used: role -> column.
-        numbers: n row numbers in the file.
+        rows: n row numbers in the file.
         named: whether the features were named; otherwise columns may be left aside.
+        units: of columns, where they are known.
     """
-    roles = {column: role for role, column in used.items()}
-    uses = [Use(column, role, "named") for column, role in roles.items() if column not in wanted]
+    units, roles = units or {}, {column: role for role, column in used.items()}
+    uses = [_named(column, role, units.get(column, "")) for column, role in roles.items() if column not in wanted]
     counters: dict[str, str] = {}
+    mutated: list[str] = []
     for name, kind in wanted.items():
-        place = Place(file.name, name, numbers)
+        place = Place(file.name, name, rows)
         check_scalars(raw[name], place)
         reason = None if named else reason_to_ignore(raw[name], place)
         if reason:
             uses.append(Use(name, IGNORED, reason))
         elif not named and (why := counter(raw[name], small_words(name))):
             counters[name] = why
+        elif kind is None and not named and _mutated(raw[name]):
+            mutated.append(name)
+        elif kind is None:
+            uses.append(infer(raw[name], file.typed, place, units.get(name)))
         else:
-            uses.append(Use(name, kind, "named") if kind else infer(raw[name], file.typed, place))
+            unit = units.get(name) or (numbers(raw[name], None).unit if kind == "continuous" else "")
+            uses.append(_named(name, kind, unit))
+    for name in mutated:
+        if any(use.use in ALPHABETS for use in uses):
+            uses.append(Use(name, IGNORED, "holds mutations, which the sequences say in full"))
+        else:
+            uses.append(infer(raw[name], file.typed, Place(file.name, name, rows)))
     left = len(wanted) - len(counters) - sum(use.use == IGNORED for use in uses)
     if len(counters) == 1 and not left:  # the only number that there is
         uses += [Use(name, "continuous", "holds numbers") for name in counters]
@@ -134,6 +208,15 @@ def uses_of(
     known = {use.column for use in uses}
     rest = [column for column in file.columns if column not in known]
     return (*uses, *(Use(column, IGNORED, "not named" if column else "has no name") for column in rest))
+
+
+def _mutated(values: pd.Series) -> bool:
+    seen = recognised(list(text_counts(values.dropna().astype(object).tolist()))[:LOOKED_AT])
+    return seen is not None and seen.what == MUTATED
+
+
+def _named(column: str, use: str, unit: str) -> Use:
+    return Use(column, use, f"{NAMED}, in {unit!r}" if unit else NAMED, unit)
 
 
 def reason_to_ignore(values: pd.Series, place: Place) -> str | None:
@@ -157,7 +240,12 @@ def reason_to_ignore(values: pd.Series, place: Place) -> str | None:
         return None
     if head.map(lambda cell: DATE.match(cell) is not None).all():
         return "holds dates or times"
-    if len(head) >= NAMES_NOT_LABELS and head.is_unique and numbers(head)[1].all() and given.is_unique:
+    if are_relations(head.unique().tolist()):
+        return "holds relations, which say what is a limit"
+    if len(head) < NAMES_NOT_LABELS or not head.is_unique or not given.is_unique:
+        return None
+    texts = head.tolist()
+    if len(amounts([parts_of(text) for text in texts])) <= len(texts) / 2 and recognised(texts) is None:
         return "holds another text in each row; an id, or name it with a kind (protein, dna, smiles)"
     return None
 
@@ -169,9 +257,9 @@ def counter(values: pd.Series, words: str) -> str | None:
         values: n cells.
         words: the column's name in small words.
     """
-    cells, bad = numbers(values)
-    cells = cells[~np.isnan(cells)]
-    if bad.any() or len(cells) < 2 or not (np.isfinite(cells) & (cells == np.rint(cells))).all():
+    found = numbers(values)
+    cells = found.values[~np.isnan(found.values)]
+    if found.bad.any() or len(cells) < 2 or not (np.isfinite(cells) & (cells == np.rint(cells))).all():
         return None
     once = len(np.unique(cells)) == len(cells)
     if once and ID_NAME.match(words):

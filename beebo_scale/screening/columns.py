@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .files.numerals import hint, numbers, too_long
+from .files.numerals import Numbers, numbers, too_long
+from .files.quantities import advice_on
 from .fingerprints import check_molecules
 from .places import CellError, Place, shown
 from .same import BLANKS, WHOLE
@@ -57,19 +58,35 @@ def check_ids(ids: pd.Series, place: Place, advice: str = "give every row an id"
         raise place.error("(id) is empty", missing, advice)
 
 
+def check_amounts(values: pd.Series, place: Place, advice: str, unit: str | None) -> Numbers:
+    """Read a column of numbers that may have something around them: NaN where a cell is missing.
+
+    Args:
+        values: n cells.
+        place: where they stand.
+        advice: what to do about a cell that says nothing better itself.
+        unit: that they may have; None for any one.
+
+    Raises:
+        CellError: a cell is neither empty nor a number, or in another unit than the others.
+    """
+    found = numbers(values, unit)
+    if found.bad.any():
+        first = values.iloc[int(np.argmax(found.bad))]
+        what = "is text" if isinstance(first, str) else "is not numeric"
+        told = advice_on(first, found.unit or unit or "") if isinstance(first, str) else None
+        cell = f"({shown(first)} {place.where(found.bad)})"
+        raise CellError(f"{place.source}: column {place.column!r} {what} {cell}; {told or advice}", found.bad, what)
+    return found
+
+
 def check_numbers(values: pd.Series, place: Place, advice: str) -> np.ndarray:
-    """Return a column as n float64, NaN where a cell is missing.
+    """Return a column of numbers alone as n float64, NaN where a cell is missing.
 
     Raises:
         CellError: a cell is neither empty nor a number.
     """
-    parsed, bad = numbers(values)
-    if bad.any():
-        first = values.iloc[int(np.argmax(bad))]
-        what = "is text" if isinstance(first, str) else "is not numeric"
-        cell = f"({shown(first)} {place.where(bad)})"
-        raise CellError(f"{place.source}: column {place.column!r} {what} {cell}; {hint(first) or advice}", bad, what)
-    return parsed
+    return check_amounts(values, place, advice, "").values
 
 
 def check_size(values: np.ndarray, place: Place) -> None:
@@ -84,14 +101,42 @@ def check_size(values: np.ndarray, place: Place) -> None:
         raise place.error(what, bad, "correct the cell, or give the column in a larger unit")
 
 
-def convert(values: pd.Series, kind: str, place: Place, length: int | None = None) -> pd.Series:
+def feature_numbers(values: pd.Series, place: Place, unit: str | None = None) -> Numbers:
+    """Read a feature of numbers.
+
+    Args:
+        values: n cells.
+        place: where they stand.
+        unit: that they may have; None for any one.
+
+    Raises:
+        CellError: a cell is missing, no number, infinite, too large, or in another unit than the others.
+    """
+    found = check_amounts(values, place, f"give numbers, or declare {place.column!r} as categorical", unit)
+    parsed = found.values
+    if np.isnan(parsed).any():
+        raise place.error("is empty", np.isnan(parsed), "fill the cell or leave the row out (--drop-invalid)")
+    if np.isinf(parsed).any():
+        raise place.error("is infinite", np.isinf(parsed), "correct the cell or leave the row out (--drop-invalid)")
+    check_size(parsed, place)
+    long = too_long(values, parsed)
+    if long.any():
+        problem = "holds whole numbers beyond 2^53, which are told apart as text only,"
+        raise place.error(problem, long, f"declare {place.column!r} as categorical, or name it as the id")
+    return found
+
+
+def convert(
+    values: pd.Series, kind: str, place: Place, length: int | None = None, unit: str | None = None
+) -> pd.Series:
     """Check a feature column and bring it to the form of its kind.
 
     Args:
         values: n cells.
         kind: one of COLUMN_KINDS.
         place: where they stand.
-        length: number of letters of a sequence; None for that of the first.
+        length: number of letters of a sequence; None for that of most.
+        unit: that numbers may have; None for any one.
 
     Returns:
         n float64 (continuous), or n strings; sequences in capitals and all of one length, molecules readable.
@@ -102,17 +147,7 @@ def convert(values: pd.Series, kind: str, place: Place, length: int | None = Non
     import pandas as pd
 
     if kind == "continuous":
-        parsed = check_numbers(values, place, f"give numbers, or declare {place.column!r} as categorical")
-        if np.isnan(parsed).any():
-            raise place.error("is empty", np.isnan(parsed), "fill the cell or leave the row out (--drop-invalid)")
-        if np.isinf(parsed).any():
-            raise place.error("is infinite", np.isinf(parsed), "correct the cell or leave the row out (--drop-invalid)")
-        check_size(parsed, place)
-        long = too_long(values, parsed)
-        if long.any():
-            problem = "holds whole numbers beyond 2^53, which are told apart as text only,"
-            raise place.error(problem, long, f"declare {place.column!r} as categorical, or name it as the id")
-        return pd.Series(parsed, index=values.index)
+        return pd.Series(feature_numbers(values, place, unit).values, index=values.index)
     missing = missing_text(values)
     if missing.any():
         raise place.error(
@@ -125,9 +160,54 @@ def convert(values: pd.Series, kind: str, place: Place, length: int | None = Non
     elif kind == "categorical":
         text = text.str.replace(WHOLE, r"\1", regex=True)  # 182.0 is the label 182
     else:
+        _check_length(text, place, length)
+        if kind == "protein":
+            _check_capitals(text, place)
         text = text.str.upper()
         letter_codes(text, kind, place, length)
     return text
+
+
+def _check_capitals(text: pd.Series, place: Place) -> None:
+    """Refuse small letters among capitals: they stand for D-amino acids, or mark something.
+
+    Raises:
+        CellError: some letters of the column are small, others are not.
+    """
+    small = (text != text.str.upper()).to_numpy(dtype=bool)
+    if small.any() and (text != text.str.lower()).any():
+        first = text.iloc[int(np.argmax(small))]
+        letter = next(c for c in first if c.islower())
+        raise place.error(
+            f"has the small letter {letter!r} in {shown(first)}",
+            small,
+            "no kind of sequences knows D-amino acids: declare the column as categorical, or give molecules (smiles); "
+            "if it is none, write capitals, or leave the row out (--drop-invalid)",
+            "has small letters among capitals",
+        )
+
+
+def _check_length(text: pd.Series, place: Place, length: int | None) -> int:
+    """The number of letters that n sequences have; None for that of most, of two as frequent ones the shorter.
+
+    Raises:
+        CellError: a sequence has another length.
+    """
+    lengths = text.str.len().to_numpy(dtype=np.int64)
+    if length is None:
+        there, counts = np.unique(lengths, return_counts=True)
+        length = int(there[counts.argmax()]) if len(lengths) else 0
+    if (lengths != length).any():
+        bad = lengths != length
+        row = int(np.argmax(bad))
+        one = f"{shown(text.iloc[row])} of {int(lengths[row])}"
+        raise place.error(
+            f"should hold sequences of {length} letters, as most do, but has {one}",
+            bad,
+            "give sequences of one length (or --drop-invalid)",
+            f"has not {length} letters",
+        )
+    return length
 
 
 def letter_codes(text: pd.Series, kind: str, place: Place, length: int | None = None) -> np.ndarray:
@@ -137,7 +217,7 @@ def letter_codes(text: pd.Series, kind: str, place: Place, length: int | None = 
         text: n sequences in capitals.
         kind: 'protein' or 'dna'.
         place: where they stand.
-        length: number of letters that each must have; None for that of the first.
+        length: number of letters that each must have; None for that of most, of two as frequent ones the shorter.
 
     Returns:
         n x length int8.
@@ -145,18 +225,7 @@ def letter_codes(text: pd.Series, kind: str, place: Place, length: int | None = 
     Raises:
         CellError: a sequence has another length, or a letter outside the alphabet.
     """
-    lengths = text.str.len().to_numpy(dtype=np.int64)
-    if length is None:
-        length = int(lengths[0]) if len(lengths) else 0
-    if (lengths != length).any():
-        bad = lengths != length
-        other = int(lengths[np.argmax(bad)])
-        raise place.error(
-            f"should hold sequences of {length} letters, but has one of {other}",
-            bad,
-            "give sequences of one length (or --drop-invalid)",
-            f"has not {length} letters",
-        )
+    length = _check_length(text, place, length)
     # One byte per letter: whatever is not ASCII becomes '?', which no alphabet has.
     letters = np.frombuffer("".join(text.tolist()).encode("ascii", "replace"), dtype=np.uint8)
     codes = _code_table(ALPHABETS[kind])[letters].reshape(len(text), length)
@@ -168,11 +237,21 @@ def letter_codes(text: pd.Series, kind: str, place: Place, length: int | None = 
         raise place.error(
             why,
             unknown,
-            f"{kind} letters are {ALPHABETS[kind]}; declare the column as categorical, or leave the row out "
-            "(--drop-invalid)",
+            f"{_of_letter(text.iloc[row][position], kind)}{kind} letters are {ALPHABETS[kind]}; declare the column as "
+            "categorical, or leave the row out (--drop-invalid)",
             f"has a letter that is none of {ALPHABETS[kind]}",
         )
     return codes
+
+
+def _of_letter(letter: str, kind: str) -> str:
+    """What to do about a sign that is no letter, in words that others follow."""
+    ways = {
+        "*": "a stop is no letter: remove it where all sequences end with one, and leave shorter proteins out; ",
+        "-": "a gap is no letter: a deletion has no sequence of this length; ",
+        "U": "write T for the U of RNA; " if kind == "dna" else "",
+    }
+    return ways.get(letter, "")
 
 
 def _code_table(alphabet: str) -> np.ndarray[Any, np.dtype[np.int8]]:

@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from ..errors import InputError
+from .column_uses import NAMED
 from .columns import ALPHABETS, letter_codes
 from .files.opening import did_you_mean
+from .files.quantities import spelled
 from .fingerprints import BITS, LARGEST_COUNT, MORGAN_RADIUS, packed_fingerprints
 from .places import Place
 from .same import WHOLE, spelled_alike
@@ -57,6 +59,7 @@ class ContinuousColumn:
     Attributes:
         reach: range of the measured value and all candidates; 0 where it is not known, or is not needed.
         source: whose range that is, in words.
+        unit: what the numbers are in, as it stands in the measured cells or was said; empty where nothing is known.
     """
 
     name: str
@@ -64,6 +67,7 @@ class ContinuousColumn:
     high: float
     reach: float = 0.0
     source: str = ""
+    unit: str = ""
     kind = "continuous"
     width = 1
 
@@ -113,10 +117,15 @@ class ContinuousColumn:
 
 @dataclass(frozen=True)
 class CategoricalColumn:
-    """A label; its code is its place in the sorted measured levels."""
+    """A label; its code is its place in the sorted measured levels.
+
+    Attributes:
+        named: whether a user said that the column holds labels.
+    """
 
     name: str
     levels: tuple[str, ...]
+    named: bool = False
     kind = "categorical"
     width = 1
 
@@ -216,12 +225,14 @@ class Encoder:
     def from_table(cls, table: Table) -> Encoder:
         """Learn ranges, levels and lengths from the measured rows."""
         columns: list[Column] = []
+        named = {use.column for use in table.uses if use.why == NAMED}
         for name, kind in table.kinds.items():
             values = table.frame[name]
             if kind == "continuous":
-                columns.append(ContinuousColumn(name, float(values.min()), float(values.max())))
+                unit = table.units.get(name, "")
+                columns.append(ContinuousColumn(name, float(values.min()), float(values.max()), unit=unit))
             elif kind == "categorical":
-                columns.append(CategoricalColumn(name, tuple(sorted(values.unique().tolist()))))
+                columns.append(CategoricalColumn(name, tuple(sorted(values.unique().tolist())), name in named))
             elif kind == "smiles":
                 columns.append(FingerprintColumn(name))
             else:
@@ -260,13 +271,31 @@ class Encoder:
         ends = np.cumsum([0, *(column.width for column in self.columns)]).tolist()
         return {column.name: slice(ends[i], ends[i + 1]) for i, column in enumerate(self.columns)}
 
+    def check_units(self, table: Table) -> None:
+        """Refuse numbers in another unit than the measured ones; numbers alone are taken as being in theirs.
+
+        Raises:
+            InputError: a column of the table is in another unit, or in one where that of the measurements is not known.
+        """
+        for column in self.columns:
+            here = table.units.get(column.name, "") if isinstance(column, ContinuousColumn) else ""
+            if isinstance(column, ContinuousColumn) and here and spelled(here) != spelled(column.unit):
+                was = f"in {column.unit!r}" if column.unit else "numbers without a unit"
+                way = "" if column.unit else f", or say --units {column.name}:{here} with the measurements"
+                raise InputError(
+                    f"{table.source}: column {column.name!r} is in {here!r}, but its measurements are {was}; write "
+                    f"both in one unit{way}"
+                )
+
     def encode(self, table: Table) -> torch.Tensor:
         """Return n x width float64 on the CPU.
 
         Raises:
-            InputError: the table lacks a feature, has it as another kind, or with another length.
+            InputError: the table lacks a feature, has it as another kind, in another unit, or with another length.
         """
         import torch
+
+        self.check_units(table)
 
         X = np.empty((len(table), self.width))
         numbers = table.before + np.arange(1, len(table) + 1)
@@ -312,12 +341,13 @@ class Encoder:
         for entry in d["columns"]:
             if entry["kind"] == "continuous":
                 low, high = entry["low"], entry["high"]
-                known = ContinuousColumn(entry["name"], low, high, entry.get("reach", 0.0), entry.get("source", ""))
+                more = {key: entry[key] for key in ("reach", "source", "unit") if key in entry}
+                known = ContinuousColumn(entry["name"], low, high, **more)
                 if "reach" not in entry and known.constant:  # earlier versions took its spread or 1
                     known = replace(known, reach=high - low or 1.0, source="a file of an earlier version")
                 columns.append(known)
             elif entry["kind"] == "categorical":
-                columns.append(CategoricalColumn(entry["name"], tuple(entry["levels"])))
+                columns.append(CategoricalColumn(entry["name"], tuple(entry["levels"]), entry.get("named", True)))
             elif entry["kind"] in ALPHABETS:
                 columns.append(SequenceColumn(entry["name"], entry["kind"], entry["length"]))
             elif entry["kind"] == "smiles":

@@ -99,6 +99,7 @@ def pack(encoder: Encoder, table: Table, numbers: np.ndarray) -> np.ndarray:
     Raises:
         InputError: a value that the encoder cannot encode.
     """
+    encoder.check_units(table)
     pieces = []
     for column in encoder.columns:
         values, place = table.frame[column.name], Place(table.source, column.name, numbers)

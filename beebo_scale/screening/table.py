@@ -17,16 +17,20 @@ from .columns import (
     COLUMN_KINDS,
     LARGEST,
     LEAST,
+    check_amounts,
     check_ids,
     check_numbers,
     check_scalars,
     check_size,
     convert,
+    feature_numbers,
     missing_text,
 )
+from .files.numerals import Numbers
 from .files.opening import Source, did_you_mean, listing, open_source
 from .invalid import Fault, all_invalid, find_faults
 from .places import Place, shown
+from .relations import told_of_limits
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -54,6 +58,8 @@ class Table:
         batch: n texts, the batch (plate, day) in which each row was measured, empty where unknown; None without.
         batch_column: where these stand.
         numbers: n row numbers in the source, from 1; None for a library.
+        units: column -> what stands around its numbers, or what was said of them; none for numbers alone.
+        notes: what a user should know of the file, one line each.
     """
 
     frame: pd.DataFrame
@@ -71,6 +77,8 @@ class Table:
     batch: np.ndarray | None = None
     batch_column: str | None = None
     numbers: np.ndarray | None = None
+    units: Mapping[str, str] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
 
     def __len__(self) -> int:
         return len(self.frame)
@@ -81,8 +89,8 @@ class Table:
         return list(self.kinds)
 
     def describe(self) -> str:
-        """Column, use (a kind, a role, or ignored) and why, one line each, to print."""
-        return table_of(self.uses)
+        """Column, use (a kind, a role, or ignored) and why, one line each, and the notes, to print."""
+        return "\n".join([table_of(self.uses), *(f"note: {note}" for note in self.notes)])
 
     def take(self, rows: np.ndarray) -> Table:
         """Return the table of some rows (0-based, or n booleans), in that order."""
@@ -119,12 +127,14 @@ def read_columns(source: str | os.PathLike[str] | pd.DataFrame | Source, columns
     file, id, targets = open_source(source), columns.id, columns.targets
     used, wanted = find_columns(file, columns)
     raw = file.load(list(dict.fromkeys([*used.values(), *wanted])))
-    parsed = [target_of(file.name, raw[name], name) for name in targets]
+    found = [target_of(file.name, raw[name], name, columns.unit(name)) for name in targets]
+    parsed = [one.values for one in found]
     y = np.stack(parsed, axis=-1) if columns.several else parsed[0]
     rows = np.flatnonzero(~np.isnan(np.stack(parsed)).all(axis=0))
     dropped = len(raw) - len(rows)
     raw, y = raw.iloc[rows].reset_index(drop=True), y[rows]
-    uses = uses_of(file, raw, wanted, used, rows + 1, named=columns.features is not None)
+    units = {name: columns.unit(name) or one.unit for name, one in zip(targets, found, strict=True)}
+    uses = uses_of(file, raw, wanted, used, rows + 1, columns.features is not None, columns.known_units | units)
     kinds = {use.column: use.use for use in uses if use.use in COLUMN_KINDS}
     if not kinds:
         raise InputError(f"{file.name}: no feature column; name some with their kinds ({left_aside(uses)})")
@@ -138,7 +148,8 @@ def read_columns(source: str | os.PathLike[str] | pd.DataFrame | Source, columns
             _check_learnable(file.name, values[~np.isnan(values)], name)
     variance, batch = columns.noise_variance, columns.batch
     noise = None if variance is None else noise_of(raw[variance], Place(file.name, variance, rows + 1))
-    frame, kinds = feature_frame(file, raw, kinds, id, rows + 1)
+    frame, kinds, own = feature_frame(file, raw, kinds, id, rows + 1, columns.known_units)
+    units = {name: unit for name, unit in (units | own).items() if unit}
     if id is not None:
         _check_ids(frame[id], Place(file.name, id, rows + 1))
     return Table(
@@ -156,6 +167,8 @@ def read_columns(source: str | os.PathLike[str] | pd.DataFrame | Source, columns
         batch=None if batch is None else batch_labels(raw[batch], Place(file.name, batch, rows + 1)),
         batch_column=batch,
         numbers=rows + 1,
+        units=units,
+        notes=told_of_limits(file, uses, rows, columns.goal),
     )
 
 
@@ -168,6 +181,8 @@ def find_columns(file: Source, columns: Columns) -> tuple[dict[str, str], dict[s
     roles = {"target": columns.targets[0], "id": columns.id, "noise variance": columns.noise_variance}
     roles |= {"batch": columns.batch} | {f"target {i}": name for i, name in enumerate(columns.targets[1:], start=2)}
     used = {role: file.require(name, role) for role, name in roles.items() if name is not None}
+    for name in columns.known_units:
+        file.require(name, "unit")
     return used, wanted_kinds(file, columns.features, used)
 
 
@@ -215,10 +230,10 @@ def read_library(
         raw, numbers = raw[~bad].reset_index(drop=True), numbers[~bad]
         if not len(raw):
             raise all_invalid(file.name, faults)
-    frame, found = feature_frame(file, raw, wanted, id, numbers)
+    frame, found, units = feature_frame(file, raw, wanted, id, numbers)
     if id is not None:
         _check_ids(frame[id], Place(file.name, id, numbers))
-    return Table(frame, found, id, file.name, invalid=tuple(faults))
+    return Table(frame, found, id, file.name, invalid=tuple(faults), units=units)
 
 
 def wanted_kinds(
@@ -262,8 +277,8 @@ def _listed(file: Source, features: Iterable[str] | None, used: list[str]) -> di
     return dict.fromkeys(names)
 
 
-def target_of(source: str, values: pd.Series, column: str) -> np.ndarray:
-    """Return a whole target column as n float64, NaN where the target is missing.
+def target_of(source: str, values: pd.Series, column: str, unit: str | None = None) -> Numbers:
+    """Return a whole target column, NaN where the target is missing; `unit` is the one it may have, None for any one.
 
     Raises:
         InputError: text, infinite, or nothing to learn from.
@@ -272,7 +287,8 @@ def target_of(source: str, values: pd.Series, column: str) -> np.ndarray:
     if not len(values):
         raise InputError(f"{source} has a header but no rows; give at least two measurements")
     check_scalars(values, place)
-    y = check_numbers(values, place, "give a numeric column as the target")
+    found = check_amounts(values, place, "give a numeric column as the target", unit)
+    y = found.values
     if np.isinf(y).any():
         raise place.error("is infinite", np.isinf(y), "correct the cell, or empty it to drop the row")
     check_size(y, place)
@@ -284,7 +300,7 @@ def target_of(source: str, values: pd.Series, column: str) -> np.ndarray:
     if not len(measured):
         raise InputError(f"{source}: column {column!r} is empty in all {len(y)} rows; name the measured column")
     _check_learnable(source, measured, column)
-    return y
+    return found
 
 
 def _check_learnable(source: str, measured: np.ndarray, column: str) -> None:
@@ -315,12 +331,30 @@ def noise_of(values: pd.Series, place: Place) -> np.ndarray:
 
 
 def feature_frame(
-    file: Source, raw: pd.DataFrame, wanted: Mapping[str, str | None], id: str | None, numbers: np.ndarray
-) -> tuple[pd.DataFrame, dict[str, str]]:
-    """Convert the features and put the id first; `numbers` are the n row numbers in the file."""
+    file: Source,
+    raw: pd.DataFrame,
+    wanted: Mapping[str, str | None],
+    id: str | None,
+    numbers: np.ndarray,
+    units: Mapping[str, str] | None = None,
+) -> tuple[pd.DataFrame, dict[str, str], dict[str, str]]:
+    """Convert the features and put the id first.
+
+    Args:
+        file: where they come from.
+        raw: n rows of it.
+        wanted: feature -> kind, None where it is to be inferred.
+        id: column of the id.
+        numbers: n row numbers in the file.
+        units: of columns of numbers, where they are known; their cells may have no other.
+
+    Returns:
+        The frame, the kinds, and the units that stand in cells or are known.
+    """
     import pandas as pd
 
     kinds: dict[str, str] = {}
+    found: dict[str, str] = {}
     columns: dict[str, pd.Series] = {}
     if id is not None:
         columns[id] = raw[id]
@@ -328,8 +362,15 @@ def feature_frame(
         place = Place(file.name, name, numbers)
         check_scalars(raw[name], place)
         kinds[name] = kind or infer(raw[name], file.typed, place).use
-        columns[name] = convert(raw[name], kinds[name], place)
-    return pd.DataFrame(columns), kinds
+        if kinds[name] != "continuous":
+            columns[name] = convert(raw[name], kinds[name], place)
+            continue
+        known = (units or {}).get(name)
+        read = feature_numbers(raw[name], place, known)
+        columns[name] = pd.Series(read.values, index=raw.index)
+        if known or read.unit:
+            found[name] = known or read.unit
+    return pd.DataFrame(columns), kinds, found
 
 
 def _check_ids(ids: pd.Series, place: Place) -> None:

@@ -9,9 +9,10 @@ from typing import Any
 
 from ..errors import InputError
 from .setting import Reader, setting, text
-from .texts import parse_features, parse_target
+from .texts import parse_features, parse_target, parse_units
 
 TARGET = Reader("a column or a mapping of columns to weights", parse_target, types=(str, dict))
+UNITS = Reader("a mapping", parse_units, several=True, types=(dict,))
 FEATURES = Reader("a mapping", parse_features, several=True, types=(dict,))
 
 
@@ -55,6 +56,14 @@ class Columns:
         False, "leave out rows with a feature that cannot be read, and list them in a file beside the output"
     )
 
+    units: Mapping[str, str] | None = setting(
+        None,
+        "what the numbers of a column are in, such as loading:mol%. Units that stand in the cells are found; a library "
+        "or results in another unit are refused, numbers alone are taken as being in it",
+        UNITS,
+        metavar="COLUMN:UNIT",
+    )
+
     def __post_init__(self) -> None:
         if self.several:
             check_weights(self.weights, self.noise_variance)
@@ -73,6 +82,15 @@ class Columns:
     def several(self) -> bool:
         """Whether there are several targets, whose weighted sum is to improve."""
         return isinstance(self.target, Mapping)
+
+    @property
+    def known_units(self) -> dict[str, str]:
+        """Column -> unit where one was given."""
+        return dict(self.units or {})
+
+    def unit(self, column: str) -> str | None:
+        """What the numbers of a column were said to be in."""
+        return self.known_units.get(column)
 
     @property
     def beside(self) -> list[str]:

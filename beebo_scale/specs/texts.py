@@ -106,6 +106,19 @@ def parse_counts(counts: Any) -> Mapping[str, int]:
     return parsed
 
 
+def parse_units(units: Any) -> Mapping[str, str]:
+    """`loading:mol% time:h` (or a mapping in a file) to column -> unit."""
+    if isinstance(units, Mapping):
+        return {str(name): str(unit) for name, unit in units.items()}
+    parsed = {}
+    for text in _parts(units):
+        name, _, unit = text.rpartition(":")
+        if not name or not unit:
+            raise InputError(f"--units {text!r}: write COLUMN:UNIT, such as loading:mol%")
+        parsed[name] = unit
+    return parsed
+
+
 def parse_numbers(texts: Any) -> tuple[float, ...]:
     """`1 0.5 0` or `1,0.5,0` to numbers."""
     try:

@@ -20,6 +20,8 @@ from ..surrogates.surrogate import FILE_KEY, surrogate_of
 from .data import ScreeningDataModule
 from .store import load_checkpoint
 
+ROUNDING = 1e-9  # of their size: predictions that differ by less are the same
+
 
 class AtomicCheckpointIO(TorchCheckpointIO):
     """Checkpoints written under another name, flushed to the disk, then renamed: no kill leaves half of one."""
@@ -104,6 +106,8 @@ class PredictionWriter(BasePredictionWriter):
             source = open_source(file)
             frame.insert(1, id, source.load([source.require(id, "id")])[id].to_numpy())
         write_frame(self.out, frame)
+        if len(row) > 1 and all(np.ptp(values) <= ROUNDING * np.abs(values).max() for values in found):
+            print(f"note: all {len(row):,} rows of {file} have the same prediction: has a feature an effect?")
 
     def _part(self, rank: int) -> Path:
         return self.out.with_name(f".{self.out.name}.part-{rank}.npy")

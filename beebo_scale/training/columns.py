@@ -13,10 +13,12 @@ from ..screening.column_uses import left_aside, table_of, uses_of
 from ..screening.columns import ALPHABETS, COLUMN_KINDS
 from ..screening.files.opening import Source
 from ..screening.invalid import Fault, all_invalid, find_faults, listed, told
+from ..screening.relations import told_of_limits
+from ..specs import Columns
 
 
 def decided(
-    source: Source, wanted: dict[str, str | None], used: dict[str, str], measured: np.ndarray, named: bool
+    source: Source, wanted: dict[str, str | None], used: dict[str, str], measured: np.ndarray, columns: Columns
 ) -> dict[str, str | None]:
     """Features with their kinds, as the first piece of the file with measured rows shows them; says what is what.
 
@@ -25,7 +27,7 @@ def decided(
         wanted: possible features -> kind, None where it is to be inferred.
         used: role -> column.
         measured: places (0-based) of the measured rows in the file.
-        named: whether the features were named; otherwise columns may be left aside.
+        columns: what the columns are; where no features are named, columns may be left aside.
 
     Raises:
         InputError: no column is a feature, or one looks like numbers but is not.
@@ -35,8 +37,10 @@ def decided(
         rows = measured[slice(*np.searchsorted(measured, (start, start + len(raw))).tolist())]
         if len(rows):
             some = raw.iloc[rows - start].reset_index(drop=True)
-            uses = uses_of(source, some, wanted, used, rows + 1, named)
+            uses = uses_of(source, some, wanted, used, rows + 1, columns.features is not None, columns.known_units)
             print(f"{source.name}: {len(measured)} measured rows\n{table_of(uses)}", flush=True)
+            for note in told_of_limits(source, uses, measured, columns.goal):
+                print(f"note: {note}", flush=True)
             kinds: dict[str, str | None] = {use.column: use.use for use in uses if use.column in wanted}
             kinds = {name: kind for name, kind in kinds.items() if kind in COLUMN_KINDS}
             if not kinds:

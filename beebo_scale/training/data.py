@@ -40,6 +40,7 @@ TRANSFORM = [each for each in settings_of(Fitting) if each.name == "transform"] 
 TYPES = {
     "target": str | None,
     "features": dict[str, str | None] | list[str] | None,
+    "units": dict[str, str] | None,
     "transform": Literal["auto", "none", "sqrt", "log", "rank", "held-out"],
 }
 
@@ -242,8 +243,9 @@ class FileRows(IterableDataset[tuple[int, Tensor]]):
         for number, raw in enumerate(source.stream(list(kinds), None)):
             if number % self.workers.size == self.workers.rank and len(raw):
                 numbers = torch.arange(start + 1, start + len(raw) + 1).numpy()
-                frame, found = feature_frame(source, raw, kinds, None, numbers)
-                packed = torch.from_numpy(pack(self.encoder, Table(frame, found, None, source.name), numbers))
+                frame, found, units = feature_frame(source, raw, kinds, None, numbers)
+                table = Table(frame, found, None, source.name, units=units)
+                packed = torch.from_numpy(pack(self.encoder, table, numbers))
                 for offset in range(0, len(raw), EVALUATED):
                     yield start + offset, packed[offset : offset + EVALUATED]
             start += len(raw)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from hashlib import sha256
 from pathlib import Path
@@ -23,6 +23,7 @@ from torch import Tensor
 from .. import archives
 from ..errors import InputError
 from ..screening import EncodedTable, Table, atomic_write
+from ..screening.column_uses import NAMED, Use
 from ..screening.encoding import CategoricalColumn, Column, ContinuousColumn, Encoder
 from ..screening.files.opening import Source, open_source, split_sheet
 from ..screening.fingerprints import scaffolds
@@ -158,7 +159,7 @@ def encode(screen: Screen, folder: Path) -> None:
     used = {role: source.require(name, role) for role, name in roles.items() if name is not None}
     wanted = wanted_kinds(source, _features(screen, source, used), used)
     y, noise, measured = _measured(source, screen)
-    wanted = decided(source, wanted, used, measured, named=screen.columns.features is not None)
+    wanted = decided(source, wanted, used, measured, columns)
     if screen.columns.drop_invalid:
         valid = valid_rows(source, wanted, measured, meta.with_suffix(".dropped.csv"))
         y, noise, measured = y[valid], None if noise is None else noise[valid], measured[valid]
@@ -169,11 +170,12 @@ def encode(screen: Screen, folder: Path) -> None:
         transform = _chosen(screen, source, wanted, measured, y, part, noise is not None)
         screen = replace(screen, transform=transform)
     scale = _scale(screen, y, part, noise is not None)
-    encoder, sha = _learn(source, wanted, measured, part), sha256()
+    units = screen.columns.known_units
+    encoder, sha = _learn(source, wanted, measured, part, columns), sha256()
 
     def write(temporary: Path) -> None:
         with temporary.open("wb") as file:
-            for table, numbers, _ in _pieces(source, {**encoder.kinds}, measured):
+            for table, numbers, _ in _pieces(source, {**encoder.kinds}, measured, units):
                 data = pack(encoder, table, numbers).tobytes()
                 sha.update(data)
                 file.write(data)
@@ -277,9 +279,9 @@ def _chosen(
         return screen.transform if screen.transform == "auto" else "none"
     own = np.flatnonzero(part == TRAIN)
     some = np.sort(np.random.default_rng(screen.split.seed).permutation(own)[:CHOOSING])
-    pieces = [table for table, _, _ in _pieces(source, wanted, measured[some])]
+    pieces = [table for table, _, _ in _pieces(source, wanted, measured[some], screen.columns.known_units)]
     frame = pd.concat([table.frame for table in pieces], ignore_index=True)
-    table = Table(frame, pieces[0].kinds, None, source.name, target=screen.target, y=y[some])
+    table = Table(frame, pieces[0].kinds, None, source.name, target=screen.target, y=y[some], units=pieces[0].units)
     seed = screen.split.seed
     if screen.transform == "auto":
         try:
@@ -320,7 +322,7 @@ def _measured(source: Source, screen: Screen) -> tuple[np.ndarray, np.ndarray | 
     """Targets and known variances of the measured rows, and their places (0-based) in the file."""
     names = [name for name in (screen.target, screen.columns.noise_variance) if name is not None]
     cells = source.load(names)
-    y = target_of(source.name, cells[screen.target], screen.target)
+    y = target_of(source.name, cells[screen.target], screen.target, screen.columns.unit(screen.target)).values
     measured = np.flatnonzero(~np.isnan(y))
     if screen.columns.noise_variance is None:
         return y[measured], None, measured
@@ -337,11 +339,11 @@ def _batches(screen: Screen, source: Source, measured: np.ndarray) -> np.ndarray
 
 
 def _pieces(
-    source: Source, kinds: dict[str, str | None], measured: np.ndarray
+    source: Source, kinds: dict[str, str | None], measured: np.ndarray, units: Mapping[str, str]
 ) -> Iterator[tuple[Table, np.ndarray, slice]]:
     """The measured rows piece by piece, features checked: table, row numbers (1-based) and places among the measured.
 
-    Kinds that are None are inferred from the first piece.
+    Kinds that are None are inferred from the first piece; units are those that were said.
     """
     start = 0
     for raw in source.stream(list(kinds), None):
@@ -353,20 +355,29 @@ def _pieces(
         # Molecules are read when they are encoded; to check them here too would double the time.
         checks = {name: "categorical" if kind == "smiles" else kind for name, kind in kinds.items()}
         some = raw.iloc[rows - first].reset_index(drop=True)
-        frame, found = feature_frame(source, some, checks, None, rows + 1)
+        frame, found, own = feature_frame(source, some, checks, None, rows + 1, units)
         kinds = {name: kind or found[name] for name, kind in kinds.items()}
-        yield Table(frame, {name: str(kind) for name, kind in kinds.items()}, None, source.name), rows + 1, cut
+        table = Table(frame, {name: str(kind) for name, kind in kinds.items()}, None, source.name, units=own)
+        yield table, rows + 1, cut
 
 
-def _learn(source: Source, kinds: dict[str, str | None], measured: np.ndarray, part: np.ndarray) -> Encoder:
+def _learn(
+    source: Source,
+    kinds: dict[str, str | None],
+    measured: np.ndarray,
+    part: np.ndarray,
+    columns: Columns,
+) -> Encoder:
     """The encoder of the training rows."""
     learned: Encoder | None = None
-    for table, _, cut in _pieces(source, kinds, measured):
+    named = columns.features if isinstance(columns.features, Mapping) else {}
+    uses = tuple(Use(name, kind, NAMED) for name, kind in named.items() if kind)
+    for table, _, cut in _pieces(source, kinds, measured, columns.known_units):
         own = np.flatnonzero(part[cut] == TRAIN)
         if len(own):
-            piece = Encoder.from_table(table.take(own))
-            columns = piece.columns if learned is None else map(_joined, learned.columns, piece.columns)
-            learned = Encoder(tuple(columns))
+            piece = Encoder.from_table(replace(table.take(own), uses=uses))
+            both = piece.columns if learned is None else map(_joined, learned.columns, piece.columns)
+            learned = Encoder(tuple(both))
             if all(column.kind == "smiles" for column in learned.columns):
                 break  # fingerprints have nothing to learn
     assert learned is not None
@@ -376,7 +387,9 @@ def _learn(source: Source, kinds: dict[str, str | None], measured: np.ndarray, p
 def _joined(a: Column, b: Column) -> Column:
     """How a feature is encoded that was seen in two pieces."""
     if isinstance(a, ContinuousColumn) and isinstance(b, ContinuousColumn):
-        return ContinuousColumn(a.name, min(a.low, b.low), max(a.high, b.high))
+        if a.unit != b.unit:
+            raise InputError(f"column {a.name!r} is in {a.unit!r} and in {b.unit!r}; write all cells in one unit")
+        return ContinuousColumn(a.name, min(a.low, b.low), max(a.high, b.high), unit=a.unit)
     if isinstance(a, CategoricalColumn) and isinstance(b, CategoricalColumn):
-        return CategoricalColumn(a.name, tuple(sorted({*a.levels, *b.levels})))
+        return CategoricalColumn(a.name, tuple(sorted({*a.levels, *b.levels})), a.named)
     return a  # a sequence of another length is refused when it is encoded

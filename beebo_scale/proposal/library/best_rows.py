@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
-Top = dict[str, Any]  # score (n), row (n), groups (n x g) of the best rows, and counts: what goes into a ledger
+Top = dict[str, Any]  # score (n), row (n), groups (n x g) of the best rows, counts, lowest score: for a ledger
 
 
 def best_of(*tops: Top, keep: int, cap: int | None = None) -> Top:
@@ -21,6 +22,7 @@ def best_of(*tops: Top, keep: int, cap: int | None = None) -> Top:
     merged["counts"] = dict.fromkeys(name for top in tops for name in top["counts"])
     for name in merged["counts"]:
         merged["counts"][name] = sum(top["counts"].get(name, 0) for top in tops)
+    merged["lowest"] = min(top.get("lowest", math.inf) for top in tops)
     order = _order(merged["score"].numpy(), merged["row"].numpy())
     if cap is not None:
         order = order[place_in_group(merged["groups"][order, 0]) < cap]

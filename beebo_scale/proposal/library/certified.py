@@ -22,7 +22,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import count
-from math import sqrt
+from math import inf, sqrt
 from typing import Any
 
 import torch
@@ -39,6 +39,7 @@ from .lazy_greedy import score
 from .shortlist import LibrarySearch, Shortlist
 
 RESERVE = 16  # scores kept for each row of the first shortlist, and the factor by which a further pass keeps more ...
+ROUNDING = 1e-9  # of standardised units: scores that differ by less are the same
 LONG = 1 << 20  # ... but no more than this in the first pass, unless the shortlist itself is longer
 
 
@@ -56,6 +57,7 @@ class CertifiedBatch:
         counts: rows of the library, and how many of them may not be proposed for what reason; `repeated` counts
             repeats within a chunk, and those between chunks that the shortlist met.
         runners_up: row numbers of the best scores that were not chosen, best first, no more than 8 q of them.
+        alike: how many rows may be proposed, where all of them have the same score but for rounding; else 0.
     """
 
     rows: Tensor
@@ -64,6 +66,7 @@ class CertifiedBatch:
     certificate: dict[str, Any]
     counts: dict[str, int]
     runners_up: Tensor
+    alike: int = 0
 
 
 def choose_certified(
@@ -108,7 +111,15 @@ def choose_certified(
         certificate={**picked["certificate"], "passes": number, "guarantee": library.limits.guarantee()},
         counts={"rows": len(library), **picked["counts"]},
         runners_up=torch.tensor(rest[: 8 * q], dtype=torch.long),
+        alike=_alike(top),
     )
+
+
+def _alike(top: Top) -> int:
+    """How many rows have the same score, if all have."""
+    score = top["score"]
+    best = float(score[0])
+    return len(score) if len(score) > 1 and best - top["lowest"] <= ROUNDING * max(1.0, abs(best)) else 0
 
 
 def _sizes(task: LibrarySearch, number: int) -> tuple[int, int | None]:
@@ -123,8 +134,10 @@ def _scored(task: LibrarySearch, merge: Any, chunks: Sequence[int]) -> Iterator[
     """Chunks of the library, each as the best of its rows."""
     for number, chunk in track(task.library.chunks(chunks), "scoring the library", total=len(chunks)):
         inside = chunk.eligible.nonzero().squeeze(-1)
+        scores = score(task.posterior, chunk.X(inside), task.T, task.sign).cpu()
         top = {
-            "score": score(task.posterior, chunk.X(inside), task.T, task.sign).cpu(),
+            "score": scores,
+            "lowest": float(scores.min()) if len(scores) else inf,
             "row": chunk.first + inside,
             "groups": chunk.groups[inside],
             "counts": chunk.counts,

@@ -70,8 +70,8 @@ def read_named(source: Listing, encoder: Encoder, id: str | None = None) -> Name
         return NamedRows(file.name, torch.empty(0, encoder.width, dtype=torch.float64), ids)
     if not len(raw):
         raise InputError(f"{file.name} has a header but no rows; a library needs at least one candidate")
-    frame, found = feature_frame(file, raw, wanted, None, np.arange(1, len(raw) + 1))
-    return NamedRows(file.name, encoder.encode(Table(frame, found, None, file.name)), ids)
+    frame, found, units = feature_frame(file, raw, wanted, None, np.arange(1, len(raw) + 1))
+    return NamedRows(file.name, encoder.encode(Table(frame, found, None, file.name, units=units)), ids)
 
 
 def _ids(cells: pd.Series, place: Place) -> tuple[str, ...]:

@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
+from contextlib import suppress
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+
+from .quantities import Cell, Form, main_unit, one_with, parts_of, spelled
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -17,37 +22,51 @@ EXACT = 2.0**53  # whole numbers from here on have neighbours that float64 canno
 DECIMAL_COMMA = r"^[+-]?\d*,\d+([eE][+-]?\d+)?$"
 GROUPED = r"^[+-]?[1-9]\d{0,2}(,\d{3})+(\.\d*)?$"  # 1,234 or 1,234,567.8
 EITHER = r"^[+-]?[1-9]\d{0,2},\d{3}$"  # 1,234: one thousand, or one and a quarter
-NUMERAL = r"[-+\u2212]?[\d.,]*\d(?:[eE][-+]?\d+)?"
-UNIT = r"(?:[pnuµμmkM]?(?:M|mol|g|[lL]|m|s|V|A|Pa|bar|Hz|Da)|°?[CFK]|h|hr|hrs|min|eq|equiv|rpm|psi|ppm|ppb|wt)(?:/\w+)?"
-WITH_UNIT = re.compile(rf"^\s*{NUMERAL}\s*(?:%|{UNIT})\s*$")
-LIMIT = re.compile(rf"^\s*[<>≤≥~]=?\s*{NUMERAL}\s*(?:%|{UNIT})?\s*$")
 
 
-def numbers(values: pd.Series) -> tuple[np.ndarray, np.ndarray]:
+@dataclass(frozen=True)
+class Numbers:
+    """A column read as numbers.
+
+    Attributes:
+        values: n float64, NaN where the cell is missing or not a number.
+        bad: n booleans, the cells that hold something else than a number in the column's unit.
+        unit: what stands around the numbers, empty for nothing.
+    """
+
+    values: np.ndarray
+    bad: np.ndarray
+    unit: str = ""
+
+
+def numbers(values: pd.Series, unit: str | None = "") -> Numbers:
     """Parse a column as numbers; commas are read where the column leaves no doubt what they are.
 
-    Returns:
-        n float64 with NaN where the cell is missing or not a number, and n booleans that mark the
-        cells that hold something else than a number.
+    Args:
+        values: n cells.
+        unit: what may stand around a number, beside nothing; None for whatever stands around most.
     """
     import pandas as pd
     import pyarrow as pa
 
     if pd.api.types.is_numeric_dtype(values.dtype) and not pd.api.types.is_complex_dtype(values.dtype):
-        return values.to_numpy(dtype=np.float64, na_value=np.nan), np.zeros(len(values), dtype=bool)
+        return _all_good(values.to_numpy(dtype=np.float64, na_value=np.nan))
     try:
         text = _trimmed(values)
     except (pa.ArrowException, TypeError, ValueError):
         if pd.api.types.infer_dtype(values, skipna=True) == "boolean":
-            return values.astype("boolean").to_numpy(dtype=np.float64, na_value=np.nan), np.zeros(len(values), bool)
-        return _one_by_one(values.astype(object).tolist())
+            return _all_good(values.astype("boolean").to_numpy(dtype=np.float64, na_value=np.nan))
+        return _cell_by_cell(values.astype(object).tolist(), unit)
     for written in (lambda cells: cells, _plainly):
         try:
-            parsed = written(text).cast(pa.float64()).to_numpy(zero_copy_only=False)
-            return parsed, np.zeros(len(values), dtype=bool)
+            return _all_good(written(text).cast(pa.float64()).to_numpy(zero_copy_only=False))
         except pa.ArrowException:
             continue
-    return _one_by_one(_plainly(text).to_pylist())
+    return _cell_by_cell(text.to_pylist(), unit)
+
+
+def _all_good(values: np.ndarray) -> Numbers:
+    return Numbers(values, np.zeros(len(values), dtype=bool))
 
 
 def _trimmed(values: pd.Series) -> Any:
@@ -82,26 +101,64 @@ def _all(cells: Any, pattern: str) -> bool:
     return bool(pc.all(pc.match_substring_regex(cells, pattern)).as_py())
 
 
-def _one_by_one(cells: list[Any]) -> tuple[np.ndarray, np.ndarray]:
+def _cell_by_cell(cells: list[Any], unit: str | None) -> Numbers:
     """Slow way for odd columns: it tells which cells are not numbers."""
     import pandas as pd
 
     parsed = np.full(len(cells), np.nan)
     bad = np.zeros(len(cells), dtype=bool)
+    counts = text_counts(cells)
+    parts = {text: parts_of(text) for text in counts}
+    if unit is None:
+        plain = sum(not isinstance(cell, (str, bool, np.bool_)) and not _missing(cell) for cell in cells)
+        main, known = main_unit(parts, counts, plain), _known(parts)
+        good = {text: known[text] for text, cell in parts.items() if text in known and one_with(main, cell)}
+        alone = not main
+    else:
+        main, known, alone = spelled(unit), _known(parts), True
+        good = {t: known[t] for t, cell in parts.items() if t in known and (not cell.unit or one_with(main, cell))}
     for i, cell in enumerate(cells):
-        if cell is None or (pd.api.types.is_scalar(cell) and pd.isna(cell)):
-            continue
-        if isinstance(cell, str) and cell.strip().lower() in MISSING_WORDS:
-            continue
-        # Python would read True and 1_000 as numbers
-        if isinstance(cell, (bool, np.bool_)) or (isinstance(cell, str) and "_" in cell):
-            bad[i] = True
-            continue
+        if isinstance(cell, str):
+            parsed[i] = good.get(cell, np.nan)
+            bad[i] = cell not in good and cell in counts
+        elif not _missing(cell):
+            with suppress(TypeError, ValueError, OverflowError):
+                # Python would read True as a number
+                parsed[i] = np.nan if isinstance(cell, (bool, np.bool_)) or not alone else float(cell)
+            bad[i] = np.isnan(parsed[i]) and not (pd.api.types.is_float(cell) and pd.isna(cell))
+    around = {parts[text].unit for text in good if text in parts}
+    return Numbers(parsed, bad, main if around - {""} else "")
+
+
+def text_counts(cells: list[Any]) -> Counter[str]:
+    """The texts that stand for something, each with the number of cells that hold it."""
+    return Counter(cell for cell in cells if isinstance(cell, str) and cell.strip().lower() not in MISSING_WORDS)
+
+
+def _missing(cell: Any) -> bool:
+    import pandas as pd
+
+    return cell is None or bool(pd.api.types.is_scalar(cell) and pd.isna(cell))
+
+
+def _known(parts: dict[str, Cell]) -> dict[str, float]:
+    """The numbers of those cells that hold one; commas are read where all of them leave no doubt."""
+    import pyarrow as pa
+
+    found: dict[str, float] = {}
+    amounts = {text: cell for text, cell in parts.items() if cell.form in (Form.NUMBER, Form.AMOUNT)}
+    plain = _plainly(pa.array([cell.core for cell in amounts.values()], type=pa.string())).to_pylist()
+    for (text, cell), core in zip(amounts.items(), plain, strict=True):
         try:
-            parsed[i] = float(cell)
-        except (TypeError, ValueError, OverflowError):
-            bad[i] = True
-    return parsed, bad
+            found[text] = float(f"{core}e{cell.power}" if cell.power else core)
+        except ValueError:
+            continue
+    for text in parts.keys() - amounts.keys():
+        try:
+            found |= {} if "_" in text else {text: float(text)}  # inf
+        except ValueError:
+            continue
+    return found
 
 
 def too_long(values: pd.Series, parsed: np.ndarray) -> np.ndarray:
@@ -116,16 +173,3 @@ def too_long(values: pd.Series, parsed: np.ndarray) -> np.ndarray:
         cells = values[large].astype(object)
         large[large] = [re.fullmatch(r"\s*[+-]?\d+\s*", str(cell)) is not None for cell in cells]
     return large
-
-
-def hint(cell: object) -> str | None:
-    """What to do about a cell that is no number but looks like one; None if it does not."""
-    if not isinstance(cell, str):
-        return None
-    if LIMIT.match(cell):
-        return "a limit is no measured value; write a number, or empty the cell"
-    if WITH_UNIT.match(cell):
-        return "leave unit and percent sign out of the cells"
-    if re.match(rf"^\s*{NUMERAL}\s*$", cell) and "," in cell:
-        return "is its comma a decimal point or between thousands? write it without comma"
-    return None

@@ -87,11 +87,11 @@ class FilePart:
     def table(self, raw: pd.DataFrame, numbers: np.ndarray) -> Table:
         """Id, features and labels, checked."""
         in_file = self._in_file(numbers) + 1
-        frame, kinds = feature_frame(self.source, raw, dict(self.kinds), self.id, in_file)
+        frame, kinds, units = feature_frame(self.source, raw, dict(self.kinds), self.id, in_file)
         for label in self.labels:
             if label not in frame:
                 frame[label] = convert(raw[label], "categorical", Place(self.name, label, in_file))
-        return Table(frame, kinds, self.id, self.name, before=int(numbers[0]) if len(numbers) else 0)
+        return Table(frame, kinds, self.id, self.name, before=int(numbers[0]) if len(numbers) else 0, units=units)
 
 
 @dataclass(frozen=True, eq=False)
