@@ -43,7 +43,7 @@ ID_NAME = re.compile(
 )
 LEAST = 8  # rows from which steps of one are a count of the rows rather than a sweep
 PLACED = re.compile(r"\d+[-\u2010\u2011](\D+)")
-NUMBERED = re.compile(r"\D*[^\W\d_]\D*\d+")  # pH 7, Ligand 2
+NUMBERED = re.compile(r"\D*[^\W\d_][\s=:]+\d+")  # pH 7, Ligand 2
 YEARS = (1900, 2100)
 EPOCH = (946_684_800, 2_051_222_400)  # seconds from 1970 to the years 2000 and 2035
 
