@@ -114,10 +114,10 @@ def _check_mixed(
     wrong = values[bad].astype(object).astype(str)
     told = [advice_on(cell, unit) if cell in parts else None for cell in wrong]
     first, way = next(((cell, way) for cell, way in zip(wrong, told, strict=True) if way), (wrong.iloc[0], None))
+    bad[bad] = [one == way for one in told]
     raise InputError(
         f"{place.source}: column {place.column!r} looks like numbers but holds {shown(first)} "
-        f"({place.where(bad & (values == first).to_numpy(dtype=bool, na_value=False))}); {way or 'give numbers'}, or "
-        f"declare {place.column!r} as categorical"
+        f"({place.where(bad)}); {way or 'give numbers'}, or declare {place.column!r} as categorical"
     )
 
 

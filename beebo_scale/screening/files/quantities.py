@@ -37,7 +37,7 @@ _SECOND = rf"[{BLANK}]*{_SIGN}?\d[\d.,]*[{BLANK}]*\)?[^\d]*"
 TWO = re.compile(rf"[{BLANK}]*(?:{_RANGE}|[:/x×*]){_SECOND}|[^\d]*?[{BLANK}]*(?:{_RANGE}){_SECOND}")
 _EXPONENT = rf"(?<=[^\W\d_])(?:\^?[1-4](?!\d)|\^?[-{MINUS}][1-4](?=$|/))"
 UNIT_TEXT = re.compile(rf"(?:[^\d]|{_EXPONENT}|(?<=/)[{BLANK}]?10+\b)*")
-NAMED_DECIMAL = re.compile(r"(?P<name>.*[^\W\d_].*?)[\s=:_]*\d+[.,]\d+")
+DECIMAL_END = re.compile(r"\d[.,]\d+\Z")
 THOUSANDS = re.compile(r"\d{1,3}(?:(?:\.\d{3})+(?:,\d+)?|(?:,\d{3})+(?:\.\d+)?)")
 SIGNS = "%‰°\"'′″/"  # that a unit begins with
 NAME_BEHIND = re.compile(rf"[-‐‑](?![\d{BLANK}.,+{MINUS}-])|['’].")
@@ -79,6 +79,8 @@ class Cell:
 def parts_of(text: str) -> Cell:
     """A cell that is not empty, by its parts."""
     text = text.strip(BLANK + "\r\n\v\f\u200b\ufeff")
+    if not text or text[0].isalpha():  # quick
+        return Cell(_form_without_first_number(text)) if text else Cell(Form.TEXT)
     if LIMIT.match(text):
         return Cell(Form.LIMIT)
     match = CELL.fullmatch(text)
@@ -119,10 +121,10 @@ def _form(number: str, rest: str, money: str) -> Form:
 
 def _form_without_first_number(text: str) -> Form:
     """What a cell is that does not begin with a number: `pH 7.4`, `(5)` are something with a number, `L1` is text."""
-    if NAMED_DECIMAL.fullmatch(text):
-        return Form.UNCLEAR
+    if LETTER.search(text):
+        return Form.UNCLEAR if text[-1].isdigit() and DECIMAL_END.search(text) else Form.TEXT
     numbers = re.findall(r"\d[\d.,]*", text)
-    return Form.UNCLEAR if len(numbers) == 1 and not LETTER.search(text) and text[0] != "#" else Form.TEXT
+    return Form.UNCLEAR if len(numbers) == 1 and text[0] != "#" else Form.TEXT
 
 
 def _exponent(text: str) -> int:
