@@ -48,7 +48,7 @@ def test_who_insists_on_labels_is_told_that_nothing_is_known_of_them(capsys):
 
 
 def test_loadings_are_numbers_in_their_unit(capsys):
-    told = suggest(capsys, "units.csv", "units_lib.csv", "yield", "-q=15", "--save-model=m.ckpt", "--allow-repeats")
+    told = suggest(capsys, "units.csv", "units_lib.csv", "yield", "-q=10", "--save-model=m.ckpt")
     assert "holds numbers in 'mol%'" in told
     mean = pd.read_csv("o.csv").groupby(["temp", "loading"])["mean"].first().unstack()
     assert (mean[7] > mean[3] + 1).all()  # the yield rises by 1 with each mol%
