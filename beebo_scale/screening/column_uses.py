@@ -11,11 +11,11 @@ import numpy as np
 
 from ..errors import InputError
 from .columns import ALPHABETS, check_scalars, missing_text
+from .content.recognised import LOOKED_AT, MUTATED, are_relations, recognised
 from .files.numerals import numbers, text_counts
 from .files.quantities import Form, advice_on, amounts, in_doubt, parts_of
 from .files.source import Source, listing
 from .places import Place, shown
-from .recognised import LOOKED_AT, MUTATED, are_relations, recognised
 
 if TYPE_CHECKING:
     import pandas as pd

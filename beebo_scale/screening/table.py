@@ -26,10 +26,10 @@ from .columns import (
     feature_numbers,
     missing_text,
 )
+from .content.notes import told_of_limits, told_of_small_letters
 from .files.numerals import Numbers
 from .files.opening import Source, did_you_mean, listing, open_source
 from .invalid import Fault, all_invalid, find_faults
-from .notes import told_of_limits, told_of_small_letters
 from .places import Place, shown
 
 if TYPE_CHECKING:

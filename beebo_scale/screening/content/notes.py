@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from .column_uses import IGNORED, Use
-from .files.opening import Source
+from ..column_uses import IGNORED, Use
+from ..files.opening import Source
 from .recognised import are_relations, is_limit
 
 if TYPE_CHECKING:

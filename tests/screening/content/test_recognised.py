@@ -6,10 +6,10 @@ import pandas as pd
 import pytest
 
 from beebo_scale.screening import Encoder, read_table
-from beebo_scale.screening.recognised import are_relations, is_limit, recognised
+from beebo_scale.screening.content.recognised import are_relations, is_limit, recognised
 from tests.screening.test_table import refuse
 
-CASES = Path(__file__).parents[1] / "cases" / "columns"
+CASES = Path(__file__).parents[2] / "cases" / "columns"
 SMILES = ["CC(C)C(=O)N", "c1ccccc1O", "CC#N", "O=C(O)C", "CN(C)C=O", "C1CCOC1"]
 PROTEINS = ["MQYKLILNGKTLKG", "MQYKLILNGKTLKA", "MQYKWILNGKTLKG"]
 
