@@ -99,6 +99,8 @@ def _record(batch: Batch, options: Namespace, table: Table, fit_seconds: float) 
     given = {name: value for name, value in options.as_dict().items() if name not in ("config", "bounds")}
     batch.run["configuration"] = given | batch.run["configuration"]
     measured: dict[str, Any] = {"source": table.source, "rows": len(table), "dropped": table.dropped}
+    told = {"units": dict(table.units), "notes": list(table.notes)}
+    measured |= {name: value for name, value in told.items() if value}
     batch.run["measured"] = measured | ({"invalid": len(table.invalid)} if options.drop_invalid else {})
     batch.run["inputs"] |= input_hashes(*filter(None, (options.measured, options.warm_start)))
     batch.run["timings"] = {"fit_seconds": fit_seconds} | batch.run["timings"]

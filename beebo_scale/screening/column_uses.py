@@ -11,11 +11,11 @@ import numpy as np
 
 from ..errors import InputError
 from .columns import ALPHABETS, check_scalars, missing_text
+from .content.recognised import LOOKED_AT, MUTATED, are_relations, recognised
 from .files.numerals import numbers, text_counts
 from .files.quantities import Form, advice_on, amounts, in_doubt, parts_of
 from .files.source import Source, listing
 from .places import Place, shown
-from .recognised import LOOKED_AT, MUTATED, are_relations, recognised
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -43,7 +43,7 @@ ID_NAME = re.compile(
 )
 LEAST = 8  # rows from which steps of one are a count of the rows rather than a sweep
 PLACED = re.compile(r"\d+[-\u2010\u2011](\D+)")
-NUMBERED = re.compile(r"\D*[^\W\d_]\D*\d+")  # pH 7, Ligand 2
+NUMBERED = re.compile(r"\D*[^\W\d_][\s=:]+\d+")  # pH 7, Ligand 2
 YEARS = (1900, 2100)
 EPOCH = (946_684_800, 2_051_222_400)  # seconds from 1970 to the years 2000 and 2035
 
@@ -114,10 +114,10 @@ def _check_mixed(
     wrong = values[bad].astype(object).astype(str)
     told = [advice_on(cell, unit) if cell in parts else None for cell in wrong]
     first, way = next(((cell, way) for cell, way in zip(wrong, told, strict=True) if way), (wrong.iloc[0], None))
+    bad[bad] = [one == way for one in told]
     raise InputError(
         f"{place.source}: column {place.column!r} looks like numbers but holds {shown(first)} "
-        f"({place.where(bad & (values == first).to_numpy(dtype=bool, na_value=False))}); {way or 'give numbers'}, or "
-        f"declare {place.column!r} as categorical"
+        f"({place.where(bad)}); {way or 'give numbers'}, or declare {place.column!r} as categorical"
     )
 
 

@@ -169,13 +169,13 @@ def convert(
 
 
 def _check_capitals(text: pd.Series, place: Place) -> None:
-    """Refuse small letters among capitals: they stand for D-amino acids, or mark something.
+    """Refuse small letters among the capitals of a sequence: they stand for D-amino acids, or mark something.
 
     Raises:
-        CellError: some letters of the column are small, others are not.
+        CellError: some letters of a sequence are small, others are not.
     """
-    small = (text != text.str.upper()).to_numpy(dtype=bool)
-    if small.any() and (text != text.str.lower()).any():
+    small = ((text != text.str.upper()) & (text != text.str.lower())).to_numpy(dtype=bool)
+    if small.any():
         first = text.iloc[int(np.argmax(small))]
         letter = next(c for c in first if c.islower())
         raise place.error(
@@ -199,10 +199,9 @@ def _check_length(text: pd.Series, place: Place, length: int | None) -> int:
         length = int(there[counts.argmax()]) if len(lengths) else 0
     if (lengths != length).any():
         bad = lengths != length
-        row = int(np.argmax(bad))
-        one = f"{shown(text.iloc[row])} of {int(lengths[row])}"
+        other = int(lengths[np.argmax(bad)])
         raise place.error(
-            f"should hold sequences of {length} letters, as most do, but has {one}",
+            f"should hold sequences of {length} letters, but has one of {other}",
             bad,
             "give sequences of one length (or --drop-invalid)",
             f"has not {length} letters",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -125,7 +125,7 @@ class CategoricalColumn:
 
     name: str
     levels: tuple[str, ...]
-    named: bool = False
+    named: bool = field(default=False, compare=False)
     kind = "categorical"
     width = 1
 

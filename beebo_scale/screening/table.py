@@ -26,11 +26,11 @@ from .columns import (
     feature_numbers,
     missing_text,
 )
+from .content.notes import told_of_limits, told_of_small_letters
 from .files.numerals import Numbers
 from .files.opening import Source, did_you_mean, listing, open_source
 from .invalid import Fault, all_invalid, find_faults
 from .places import Place, shown
-from .relations import told_of_limits
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -168,7 +168,7 @@ def read_columns(source: str | os.PathLike[str] | pd.DataFrame | Source, columns
         batch_column=batch,
         numbers=rows + 1,
         units=units,
-        notes=told_of_limits(file, uses, rows, columns.goal),
+        notes=told_of_limits(file, uses, rows, columns.goal) + told_of_small_letters(raw, kinds),
     )
 
 

@@ -11,9 +11,9 @@ from ..errors import InputError
 from ..screening.batch import write_text
 from ..screening.column_uses import left_aside, table_of, uses_of
 from ..screening.columns import ALPHABETS, COLUMN_KINDS
+from ..screening.content.notes import told_of_limits
 from ..screening.files.opening import Source
 from ..screening.invalid import Fault, all_invalid, find_faults, listed, told
-from ..screening.relations import told_of_limits
 from ..specs import Columns
 
 

@@ -158,8 +158,9 @@ def encode(screen: Screen, folder: Path) -> None:
         roles["split"] = screen.split.column
     used = {role: source.require(name, role) for role, name in roles.items() if name is not None}
     wanted = wanted_kinds(source, _features(screen, source, used), used)
-    y, noise, measured = _measured(source, screen)
-    wanted = decided(source, wanted, used, measured, columns)
+    y, noise, measured, unit = _measured(source, screen)
+    known = columns.known_units | ({screen.target: unit} if unit else {})
+    wanted = decided(source, wanted, used, measured, replace(columns, units=known))
     if screen.columns.drop_invalid:
         valid = valid_rows(source, wanted, measured, meta.with_suffix(".dropped.csv"))
         y, noise, measured = y[valid], None if noise is None else noise[valid], measured[valid]
@@ -318,16 +319,18 @@ def _parts(split: Split, source: Source, wanted: dict[str, str | None], measured
     return grouped_parts(values.astype(str).to_numpy(dtype=object), split, f"the groups of column {column!r}")
 
 
-def _measured(source: Source, screen: Screen) -> tuple[np.ndarray, np.ndarray | None, np.ndarray]:
-    """Targets and known variances of the measured rows, and their places (0-based) in the file."""
+def _measured(source: Source, screen: Screen) -> tuple[np.ndarray, np.ndarray | None, np.ndarray, str]:
+    """Targets and known variances of the measured rows, their places (0-based) in the file, and the target's unit."""
     names = [name for name in (screen.target, screen.columns.noise_variance) if name is not None]
     cells = source.load(names)
-    y = target_of(source.name, cells[screen.target], screen.target, screen.columns.unit(screen.target)).values
+    found = target_of(source.name, cells[screen.target], screen.target, screen.columns.unit(screen.target))
+    y = found.values
     measured = np.flatnonzero(~np.isnan(y))
     if screen.columns.noise_variance is None:
-        return y[measured], None, measured
+        return y[measured], None, measured, found.unit
     place = Place(source.name, screen.columns.noise_variance, measured + 1)
-    return y[measured], noise_of(cells[screen.columns.noise_variance].iloc[measured], place), measured
+    noise = noise_of(cells[screen.columns.noise_variance].iloc[measured], place)
+    return y[measured], noise, measured, found.unit
 
 
 def _batches(screen: Screen, source: Source, measured: np.ndarray) -> np.ndarray | None:

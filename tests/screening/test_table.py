@@ -388,7 +388,7 @@ def test_sequences(tmp_path):
     refuse(read("protein", "ACD", "ABD"), "screen.csv", "'s'", "'B' at position 2", "row 3", "ACDEFGHIKLMNPQRSTVWY")
     refuse(read("dna", "ACG", "ACU"), "'s'", "'U' at position 3", "row 3", "ACGT")
     refuse(read("dna", "ACG", "ACé"), "'É' at position 3", "row 3")
-    refuse(read("dna", "ACG", "ACGT", "AC"), "'s'", "3 letters", "one of 4", "rows 3, 4")
+    refuse(read("dna", "ACG", "ACGT", "AC", "ACG"), "'s'", "3 letters", "one of 4", "rows 3, 4")
     refuse(read("dna", "ACG", ""), "'s' is empty in row 3")
 
 

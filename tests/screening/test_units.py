@@ -8,7 +8,7 @@ from beebo_scale.proposal.library.unseen import told_of_library
 from beebo_scale.screening import Encoder, read_library, read_table
 from beebo_scale.screening.library import open_library
 from beebo_scale.screening.packing import pack
-from tests.screening.test_recognised import CASES
+from tests.screening.content.test_recognised import CASES
 from tests.screening.test_table import refuse
 
 

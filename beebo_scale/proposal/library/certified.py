@@ -57,7 +57,7 @@ class CertifiedBatch:
         counts: rows of the library, and how many of them may not be proposed for what reason; `repeated` counts
             repeats within a chunk, and those between chunks that the shortlist met.
         runners_up: row numbers of the best scores that were not chosen, best first, no more than 8 q of them.
-        alike: how many rows may be proposed, where all of them have the same score but for rounding; else 0.
+        alike: whether all rows that may be proposed have the same score but for rounding.
     """
 
     rows: Tensor
@@ -66,7 +66,7 @@ class CertifiedBatch:
     certificate: dict[str, Any]
     counts: dict[str, int]
     runners_up: Tensor
-    alike: int = 0
+    alike: bool = False
 
 
 def choose_certified(
@@ -115,11 +115,10 @@ def choose_certified(
     )
 
 
-def _alike(top: Top) -> int:
-    """How many rows have the same score, if all have."""
-    score = top["score"]
-    best = float(score[0])
-    return len(score) if len(score) > 1 and best - top["lowest"] <= ROUNDING * max(1.0, abs(best)) else 0
+def _alike(top: Top) -> bool:
+    """Whether all rows have the same score."""
+    best = float(top["score"][0])
+    return len(top["score"]) > 1 and best - top["lowest"] <= ROUNDING * max(1.0, abs(best))
 
 
 def _sizes(task: LibrarySearch, number: int) -> tuple[int, int | None]:

@@ -10,8 +10,8 @@ import numpy as np
 
 from ...errors import InputError
 from ...screening import CategoricalColumn, ContinuousColumn, Encoder, Table
+from ...screening.content.recognised import LOOKED_AT, recognised
 from ...screening.library import Library, open_library
-from ...screening.recognised import LOOKED_AT, recognised
 from ...screening.same import WHOLE
 
 FEW = 0.05  # of the labels and of the rows: with less of both measured the choice is one by chance

@@ -37,9 +37,11 @@ _SECOND = rf"[{BLANK}]*{_SIGN}?\d[\d.,]*[{BLANK}]*\)?[^\d]*"
 TWO = re.compile(rf"[{BLANK}]*(?:{_RANGE}|[:/x×*]){_SECOND}|[^\d]*?[{BLANK}]*(?:{_RANGE}){_SECOND}")
 _EXPONENT = rf"(?<=[^\W\d_])(?:\^?[1-4](?!\d)|\^?[-{MINUS}][1-4](?=$|/))"
 UNIT_TEXT = re.compile(rf"(?:[^\d]|{_EXPONENT}|(?<=/)[{BLANK}]?10+\b)*")
-NAMED_DECIMAL = re.compile(r"(?P<name>.*[^\W\d_].*?)[\s=:_]*\d+[.,]\d+")
+DECIMAL_END = re.compile(r"\d[.,]\d+\Z")
 THOUSANDS = re.compile(r"\d{1,3}(?:(?:\.\d{3})+(?:,\d+)?|(?:,\d{3})+(?:\.\d+)?)")
 SIGNS = "%‰°\"'′″/"  # that a unit begins with
+NAME_BEHIND = re.compile(rf"[-‐‑](?![\d{BLANK}.,+{MINUS}-])|['’].")
+CODE = re.compile(r"(\d+)-(\d+)")
 LETTER = re.compile(r"[^\W\d_]")
 
 
@@ -60,7 +62,8 @@ class Cell:
 
     Attributes:
         form: what it is.
-        core: its number without groups of thousands and in plain signs; commas stay.
+        core: its number without groups of thousands and in plain signs; commas stay. Of two whole numbers with a
+            hyphen, as they are.
         power: of ten that the number is to be multiplied by.
         unit: what stands around the number, in one spelling.
         close: whether the unit follows a whole number at once.
@@ -76,6 +79,8 @@ class Cell:
 def parts_of(text: str) -> Cell:
     """A cell that is not empty, by its parts."""
     text = text.strip(BLANK + "\r\n\v\f\u200b\ufeff")
+    if not text or text[0].isalpha():  # quick
+        return Cell(_form_without_first_number(text)) if text else Cell(Form.TEXT)
     if LIMIT.match(text):
         return Cell(Form.LIMIT)
     match = CELL.fullmatch(text)
@@ -86,7 +91,7 @@ def parts_of(text: str) -> Cell:
         return Cell(_form_without_first_number(text))
     form = _form(match["number"] or "", rest, money)
     if form not in (Form.NUMBER, Form.AMOUNT):
-        return Cell(form)
+        return Cell(form, text if CODE.fullmatch(text) else "")
     core = re.sub(f"[{GROUP}]", "", match["number"] or "1")
     sign = (match["sign"] or match["behind"]).replace(MINUS, "-")
     power = _exponent(match["power"] or match["tens"] or "")
@@ -103,21 +108,23 @@ def _form(number: str, rest: str, money: str) -> Form:
         return Form.AMOUNT if money else Form.NUMBER
     if UNIT_TEXT.fullmatch(rest) and (bare[0].isalpha() or bare[0] in SIGNS or unicodedata.category(bare[0]) == "Sc"):
         return Form.AMOUNT
-    if not re.match("[-‐‑][^\\W\\d_]", bare) and TWO.fullmatch(rest):  # 18-crown-6
+    if NAME_BEHIND.match(bare):
+        return Form.TEXT  # 2-MeTHF, 18-crown-6, 4-(2-pyridyl), 4,4'-bipyridine
+    if TWO.fullmatch(rest):
         return Form.TWO
     if "+" in (bare[0], bare[-1]):
         return Form.LIMIT
-    if bare[0] in "-‐‑–,.:/_'’":
-        return Form.TEXT  # 2-MeTHF, 68-12-2, 2024-01-31, 4,4'-bipyridine
+    if bare[0] in "-‐‑–,.:/_":
+        return Form.TEXT  # 68-12-2, 2024-01-31
     return Form.UNCLEAR
 
 
 def _form_without_first_number(text: str) -> Form:
     """What a cell is that does not begin with a number: `pH 7.4`, `(5)` are something with a number, `L1` is text."""
-    if NAMED_DECIMAL.fullmatch(text):
-        return Form.UNCLEAR
+    if LETTER.search(text):
+        return Form.UNCLEAR if text[-1].isdigit() and DECIMAL_END.search(text) else Form.TEXT
     numbers = re.findall(r"\d[\d.,]*", text)
-    return Form.UNCLEAR if len(numbers) == 1 and not LETTER.search(text) and text[0] != "#" else Form.TEXT
+    return Form.UNCLEAR if len(numbers) == 1 and text[0] != "#" else Form.TEXT
 
 
 def _exponent(text: str) -> int:
@@ -158,18 +165,22 @@ def amounts(cells: Collection[Cell]) -> list[Cell]:
     """Cells of a column that are to be taken for numbers or something like it, rather than for names.
 
     Amounts in several units are names if each unit has one number only and is long and right behind it (`4CzIPN`) or of
-    several words (`10 mM Tris`); and if they are whole numbers with one letter at once behind, of which there are an a
-    and others (`1a`, `2c`).
+    several words (`10 mM Tris`), or if there are more than a few such (`1ABC`); and if they are whole numbers with one
+    letter at once behind, of which there are an a and others (`1a`, `2c`). Pairs such as `1-2` are names unless the
+    second number is always the larger one.
     """
     given = [cell for cell in cells if cell.form is Form.AMOUNT]
     numbers: dict[str, set[str]] = {}
     for cell in given:
         numbers.setdefault(cell.unit, set()).add(cell.core)
     once = all(len(cores) == 1 for cores in numbers.values())
-    named = once and all((cell.close and len(cell.unit) > SHORT) or " " in cell.unit for cell in given)
+    few = len(numbers) <= SHORT
+    named = once and all((cell.close and (len(cell.unit) > SHORT or not few)) or " " in cell.unit for cell in given)
     counted = bool(numbers.keys() & {"a", "A"}) and all(cell.close and len(cell.unit) == 1 for cell in given)
-    names = len(numbers) > 1 and (named or counted)
-    return [cell for cell in cells if cell.form is not Form.TEXT and not (names and cell.form is Form.AMOUNT)]
+    pairs = [CODE.fullmatch(cell.core) for cell in cells if cell.form is Form.TWO]
+    codes = any(pair and int(pair[1]) >= int(pair[2]) for pair in pairs)
+    texts = {Form.TEXT} | ({Form.AMOUNT} if len(numbers) > 1 and (named or counted) else set())
+    return [c for c in cells if c.form not in texts and not (codes and c.form is Form.TWO and c.core)]
 
 
 def in_doubt(cells: Collection[Cell]) -> bool:

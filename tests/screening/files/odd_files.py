@@ -338,7 +338,7 @@ BROKEN: dict[str, Broken] = {
         features=["a"],
     ),
     "a header twice": Broken("x.csv", raw(PLAIN.replace("base", "a")), ("names 'a' more than once", "columns 1, 2")),
-    "units": Broken("x.csv", table(a=["12 nM", "3.5 nM", "1 µM"], y=[1, 2, 3]), ("'a'", "'12 nM'", "row", "unit")),
+    "units": Broken("x.csv", table(a=["12 nM", "3.5 nM", "1 µM"], y=[1, 2, 3]), ("'a'", "'1 µM'", "row 3", "unit")),
     "a unit in one cell": Broken("x.csv", raw(PLAIN.replace("1000", "1000 mg")), ("'a'", "'1000 mg'", "row 3", "unit")),
     "percent signs": Broken(
         "x.csv", raw(PLAIN.replace(",4.5", ",4.5%")), ("'y'", "'4.5%' in row 4", "percent"), in_target=True

@@ -1,5 +1,7 @@
 """Numbers with something around them: read as the same number, or refused; never a label, never another number."""
 
+from contextlib import suppress
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -81,14 +83,15 @@ def same_or_refused(cells, values):
     return use.unit
 
 
-@pytest.mark.parametrize("style", DECORATED)
-@settings(max_examples=40, deadline=None)
-@given(column=NUMBERS)
+@pytest.mark.slow
+@settings(max_examples=120, deadline=None)
+@given(style=st.sampled_from(list(DECORATED)), column=NUMBERS)
 def test_a_decorated_number_is_the_same_number_or_refused(style, column):
     same_or_refused([DECORATED[style](x) for x in column], [expected(style, x) for x in column])
 
 
-@settings(max_examples=400, deadline=None)
+@pytest.mark.slow
+@settings(max_examples=80, deadline=None)
 @given(
     st.lists(st.tuples(st.sampled_from([s for s in DECORATED if s != "no-break"]), st.floats(-1e9, 1e9)), min_size=2)
 )
@@ -96,6 +99,14 @@ def test_decorations_may_be_mixed(cells):
     """Numbers of several forms are the same numbers if they are one column, or refused."""
     cells = [(style, round(x, 3)) for style, x in cells]
     same_or_refused([DECORATED[s](x) for s, x in cells], [expected(s, x) for s, x in cells])
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.lists(st.text(st.sampled_from("0123456789.,-+±%$ €'eEx^()/:#AamµLg<>\u00a0\u202f"), max_size=9), min_size=1))
+def test_whatever_stands_in_cells_is_read_or_refused(cells):
+    with suppress(InputError):
+        if inferred(cells).use == "continuous":
+            assert not numbers(pd.Series(cells, dtype=object), None).bad.any()
 
 
 UNITS = [("suffix", "mol%"), ("suffix at once", "mol%"), ("percent", "%"), ("degrees", "°C"), ("money", "$")]
@@ -116,7 +127,7 @@ def test_these_are_read_and_the_unit_is_said(style, unit):
 @pytest.mark.parametrize(
     ("cells", "words"),
     [
-        (["5 ± 0.2", "6 ± 0.1", "7 ± 1"], "'5 ± 0.2' (in row 1); that is no single number"),
+        (["5 ± 0.2", "6 ± 0.1", "7 ± 1"], "'5 ± 0.2' (in rows 1, 2, 3); that is no single number"),
         (["20-25", "25-30", "30-35"], "no single number"),
         ([">100", "12", "13"], "'>100' (in row 1); a limit is no measured value"),
         (["5 mg", "10 mg", "1 g"], "'1 g' (in row 3); the column is in 'mg'"),
@@ -159,6 +170,13 @@ LABELS = [
     ["pH 7", "pH 8"],
     ["2024-01-02", "2024-01-03"],
     ["N2", "Ar", "O2"],
+    ["1-1", "1-2", "2-1", "2-2"],
+    ["1ABC", "2XYZ", "4HHB", "6LUZ"],
+    ["5'-GACTGACT-3'", "5'-GGCTGACT-3'"],
+    ["4-(2-pyridyl)", "3,5-(CF3)2C6H3", "4-OMe", "4-CF3"],
+    ["2,4,6-collidine", "2,6-lutidine", "2,2'-bipy"],
+    ["A1", "B12", "H3"],
+    ["96-well", "384-well"],
     ["high", "low", "5 mg"],
 ]
 

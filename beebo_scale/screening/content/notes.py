@@ -1,14 +1,29 @@
-"""Columns that say which values of another column are limits: '>', '<', '~' beside a value."""
+"""What a user should know of a measured file: values that are limits, sequences in small letters."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from .column_uses import IGNORED, Use
-from .files.opening import Source
+from ..column_uses import IGNORED, Use
+from ..files.opening import Source
 from .recognised import are_relations, is_limit
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+def told_of_small_letters(frame: pd.DataFrame, kinds: Mapping[str, str]) -> tuple[str, ...]:
+    """Say how many proteins are in small letters, where others are in capitals; `frame` has the cells as they stand."""
+    notes = []
+    for name in (name for name, kind in kinds.items() if kind == "protein"):
+        text = frame[name].astype(str)
+        small = int((text == text.str.lower()).sum())
+        if 0 < small < len(text):
+            notes.append(f"{small} of {len(text)} sequences of {name!r} are in small letters and are read as capitals")
+    return tuple(notes)
 
 
 def told_of_limits(file: Source, uses: Sequence[Use], rows: np.ndarray, target: str) -> tuple[str, ...]:

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..errors import InputError
-from .columns import ALPHABETS
-from .fingerprints import rdkit_chem
+from ...errors import InputError
+from ..columns import ALPHABETS
+from ..fingerprints import rdkit_chem
 
 LOOKED_AT = 200  # different texts that tell what a column holds
 NEARLY = 0.9  # of them must look alike

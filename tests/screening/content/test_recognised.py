@@ -6,10 +6,10 @@ import pandas as pd
 import pytest
 
 from beebo_scale.screening import Encoder, read_table
-from beebo_scale.screening.recognised import are_relations, is_limit, recognised
+from beebo_scale.screening.content.recognised import are_relations, is_limit, recognised
 from tests.screening.test_table import refuse
 
-CASES = Path(__file__).parents[1] / "cases" / "columns"
+CASES = Path(__file__).parents[2] / "cases" / "columns"
 SMILES = ["CC(C)C(=O)N", "c1ccccc1O", "CC#N", "O=C(O)C", "CN(C)C=O", "C1CCOC1"]
 PROTEINS = ["MQYKLILNGKTLKG", "MQYKLILNGKTLKA", "MQYKWILNGKTLKG"]
 
@@ -128,9 +128,8 @@ def test_limits_in_the_values_are_refused_in_one_line():
 @pytest.mark.parametrize(
     ("cells", "words"),
     [
-        (["Sterile", "FKTNY", "FSFNY", "FAFNY"], ["5 letters, as most do, but has 'Sterile' of 7 in row 1"]),
+        (["Sterile", "FKTNY", "FSFNY", "FAFNY"], ["sequences of 5 letters, but has one of 7 in row 1"]),
         (["FKTNY", "FkTNY", "FAFNY"], ["small letter 'k' in 'FkTNY' in row 2", "D-amino acids"]),
-        (["FKTNY", "fktny", "FAFNY"], ["small letter 'f' in 'fktny' in row 2"]),
         (["FKTNY", "FKT*Y", "FAFNY"], ["'*' at position 4", "a stop is no letter"]),
         (["FKTNY", "FKT-Y", "FAFNY"], ["'-' at position 4", "a gap"]),
     ],
@@ -141,5 +140,9 @@ def test_sequences_name_the_row_that_differs(cells, words):
 
 
 def test_small_letters_throughout_are_letters():
+    table = read_table(frame("s", ["FKTNY", "fatny", "fkfny"]), "y", features={"s": "protein"})
+    assert table.frame["s"].tolist() == ["FKTNY", "FATNY", "FKFNY"]
+    assert table.notes == ("2 of 3 sequences of 's' are in small letters and are read as capitals",)
+    assert read_table(frame("s", ["fktny", "fatny", "fkfny"]), "y", features={"s": "protein"}).notes == ()
     assert read_table(frame("s", ["fktny", "fatny", "fkfny"]), "y", features={"s": "protein"}).frame["s"][0] == "FKTNY"
     assert read_table(frame("s", ["acGT", "ACGT", "acgt"]), "y", features={"s": "dna"}).frame["s"][0] == "ACGT"
