@@ -5,9 +5,8 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import torch
@@ -153,9 +152,9 @@ def _batches(folder: Path) -> Iterator[ProposedBatch]:
         for batch in filter(Path.exists, beside):
             try:
                 with batch.open("rb") as file, reading(str(batch)):
-                    packed = "gzip" if batch.suffix == ".gz" else None
-                    csv = partial(pd.read_csv, compression=packed)
-                    frame = (pd.read_parquet if batch.suffix == ".parquet" else csv)(file)
+                    packed: Literal["gzip"] | None = "gzip" if batch.suffix == ".gz" else None
+                    parquet = batch.suffix == ".parquet"
+                    frame = pd.read_parquet(file) if parquet else pd.read_csv(file, compression=packed)
                 run = json.loads(path.read_text(encoding="utf-8"))
             except (ValueError, RecursionError) as error:
                 raise InputError(f"{path} or {batch.name} is damaged ({error}); move both away") from None
