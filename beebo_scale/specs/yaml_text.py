@@ -18,12 +18,16 @@ def load_yaml(text: str) -> Any:
     """
     import yaml  # type: ignore[import-untyped]
 
-    check_yaml(text)
+    check_yaml(text, yaml.SafeLoader)
     return yaml.safe_load(text)
 
 
-def check_yaml(text: str) -> None:
+def check_yaml(text: str, loader: type) -> None:
     """Refuse a text that is longer, deeper or, its aliases written out, larger than settings are.
+
+    Args:
+        text: of a file, or of an option.
+        loader: of PyYAML that will read it.
 
     Raises:
         yaml.YAMLError: it is, or it is no YAML.
@@ -34,7 +38,7 @@ def check_yaml(text: str) -> None:
         raise yaml.YAMLError(f"more than {LONGEST:,} characters are no settings")
     sizes: dict[str, int] = {}  # of what has an anchor
     around: list[tuple[str | None, int]] = [(None, 0)]  # anchor and size so far of each list or mapping that is open
-    for event in yaml.parse(text, getattr(yaml, "CSafeLoader", yaml.SafeLoader)):
+    for event in yaml.parse(text, loader):
         anchor, size = getattr(event, "anchor", None), int(isinstance(event, yaml.ScalarEvent))
         if isinstance(event, yaml.CollectionStartEvent):
             around.append((anchor, 1))
@@ -65,5 +69,7 @@ class Limited:
 
     def __call__(self, text: str) -> Any:
         """What the text holds."""
-        check_yaml(text)
+        import yaml
+
+        check_yaml(text, getattr(yaml, "CSafeLoader", yaml.SafeLoader))
         return self.load(text)
