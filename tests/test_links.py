@@ -7,7 +7,7 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 LINK = re.compile(r"\]\(([^)\s]+)\)")
-FOLDERS = ("docs", "scripts", "tests", "configs", "beebo_scale")
+FOLDERS = ("docs", "scripts", "tests", "beebo_scale")
 PAGES = sorted([*ROOT.glob("*.md"), *(path for folder in FOLDERS for path in (ROOT / folder).rglob("*.md"))])
 
 

@@ -19,6 +19,7 @@ from typing import Any
 from ..archives import file_sum
 from ..errors import InputError
 from ..screening.batch import write_text
+from ..specs.yaml_text import load_yaml
 from .folder import Folder
 
 TRIES = 5  # another command may be writing while one looks
@@ -56,7 +57,7 @@ class Seal:
         path = _path(folder)
         try:
             return cls(**json.loads(path.read_text(encoding="utf-8"))) if path.exists() else cls()
-        except (OSError, ValueError, TypeError) as error:
+        except (OSError, ValueError, TypeError, RecursionError) as error:
             advice = "look at measured.csv and rounds/, then delete it to take them as they are"
             raise InputError(f"{path} is damaged ({str(error).splitlines()[0]}); {advice}") from None
 
@@ -154,7 +155,7 @@ def _entries(folder: Folder) -> dict[str, str]:
     import yaml  # type: ignore[import-untyped]
 
     try:
-        content: Any = yaml.safe_load(folder.settings.read_text(encoding="utf-8"))
+        content: Any = load_yaml(folder.settings.read_text(encoding="utf-8"))
     except (OSError, ValueError, yaml.YAMLError):
         return {}
     if not isinstance(content, dict):

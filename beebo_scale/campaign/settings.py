@@ -14,6 +14,7 @@ from ..specs import Choice, Columns, Fitting, make, plain, settings_of
 from ..specs.fitting import HELD_OUT
 from ..specs.rounds import Rounds
 from ..specs.setting import Setting, flag
+from ..specs.yaml_text import load_yaml
 from ..temperature import Steps
 
 HEADER = """\
@@ -141,13 +142,14 @@ def _read_yaml(path: Path) -> dict[str, Any]:
     import yaml
 
     try:
-        content = yaml.safe_load(path.read_text(encoding="utf-8"))
+        content = load_yaml(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise InputError(f"{path} cannot be read ({error.strerror}); start a campaign with campaign init") from None
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         mark = getattr(error, "problem_mark", None)
         line = "" if mark is None else f" in line {mark.line + 1}"
-        raise InputError(f"{path} is no YAML{line}; write lines such as 'q: 96'") from None
+        why = f"no YAML{line}" if mark or isinstance(error, UnicodeDecodeError) else f"refused ({error})"
+        raise InputError(f"{path} is {why}; write lines such as 'q: 96'") from None
     if not isinstance(content, dict):
         raise InputError(f"{path} holds no settings; write lines such as 'q: 96'")
     return content

@@ -102,5 +102,5 @@ def _temperature(batch: Path) -> float | None:
     """T' of a round, from its run file; None if that is gone."""
     try:
         return float(json.loads(batch.with_suffix(".run.json").read_text(encoding="utf-8"))["temperature"])
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return None

@@ -81,7 +81,7 @@ def closed(output: Printed) -> bool:
 def complain(line: str) -> None:
     """A line on standard error, if there is a place for it."""
     try:
-        print(f"beebo-scale: {line}", file=sys.stderr, flush=True)
+        print(f"beebo-scale: {line}", file=sys.stderr and Printed(sys.stderr), flush=True)
     except OSError:
         silence(sys.stderr)
 

@@ -17,6 +17,7 @@ from jsonargparse import ArgumentError, ArgumentParser, Namespace
 from ..errors import InputError, WorkerError
 from ..screening.batch import written
 from .arguments import plain_words
+from .configs import limit_yaml, with_own_configs
 from .ends import CLOSED_PIPE, FULL, Printed, closed, complain, interrupted, printed
 
 COMMANDS = {  # each in a module of its own, which is imported when the command is called
@@ -59,7 +60,8 @@ def _module(command: str) -> Any:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command; returns the exit code."""
-    arguments = sys.argv[1:] if arguments is None else list(arguments)
+    arguments = with_own_configs(sys.argv[1:] if arguments is None else arguments)
+    limit_yaml()
     with written(), printed() as output:
         try:
             return _printed(_run(arguments), output)

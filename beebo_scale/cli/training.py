@@ -17,7 +17,7 @@ from typing import Any
 from jsonargparse import ArgumentError
 from lightning.pytorch import Trainer
 from lightning.pytorch.callbacks import EarlyStopping, ModelCheckpoint
-from lightning.pytorch.cli import LightningArgumentParser, LightningCLI
+from lightning.pytorch.cli import LightningArgumentParser, LightningCLI, SaveConfigCallback
 from lightning.pytorch.loggers import CSVLogger
 from lightning.pytorch.utilities.exceptions import MisconfigurationException
 
@@ -57,6 +57,7 @@ class Command(LightningCLI):
         super().__init__(
             SurrogateModule,
             ScreeningDataModule,
+            save_config_callback=SaveConfigCallback if arguments[0] == "fit" else None,
             save_config_kwargs={"overwrite": True},  # a relaunch into the same folder
             trainer_defaults={
                 "default_root_dir": "runs/fit",

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import torch
@@ -14,6 +14,7 @@ from gpytorch.kernels import Kernel
 
 from ..errors import InputError
 from ..screening import Encoder
+from ..screening.files.source import reading
 from ..surrogates import Surrogate, load_surrogate
 from ..surrogates.predictive import PREDICTIVE
 from ..training.splits import SPLIT_NAMES, TEST, VALIDATION
@@ -149,5 +150,12 @@ def _batches(folder: Path) -> Iterator[ProposedBatch]:
         stem = path.name.removesuffix(".run.json")
         beside = [folder / f"{stem}{suffix}" for suffix in (".csv", ".csv.gz", ".parquet")]
         for batch in filter(Path.exists, beside):
-            frame = pd.read_parquet(batch) if batch.suffix == ".parquet" else pd.read_csv(batch)
-            yield ProposedBatch(batch.name, frame, json.loads(path.read_text(encoding="utf-8")))
+            try:
+                with batch.open("rb") as file, reading(str(batch)):
+                    packed: Literal["gzip"] | None = "gzip" if batch.suffix == ".gz" else None
+                    parquet = batch.suffix == ".parquet"
+                    frame = pd.read_parquet(file) if parquet else pd.read_csv(file, compression=packed)
+                run = json.loads(path.read_text(encoding="utf-8"))
+            except (ValueError, RecursionError) as error:
+                raise InputError(f"{path} or {batch.name} is damaged ({error}); move both away") from None
+            yield ProposedBatch(batch.name, frame, run)

@@ -7,7 +7,7 @@ import json
 import os
 import secrets
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
@@ -172,7 +172,7 @@ def _write_together(writers: Mapping[Path, Callable[[Path], object]]) -> None:
 
 
 def into_place(temporary: Path, path: Path) -> None:
-    """Give a finished file, or folder, its name.
+    """Give a finished file, or folder, its name, and let the disk have the name too: a power cut would take it back.
 
     Raises:
         OSError: the system refuses.
@@ -181,6 +181,11 @@ def into_place(temporary: Path, path: Path) -> None:
     if log is not None:
         log[path] = temporary.stat().st_ino
     os.replace(temporary, path)
+    if hasattr(os, "O_DIRECTORY"):  # not on Windows, which needs none of it
+        folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
+        with suppress(OSError):  # of a file system that knows no such thing
+            os.fsync(folder)
+        os.close(folder)
 
 
 @contextmanager

@@ -116,7 +116,7 @@ def text_form(*words: str, within: int = 2000) -> Callable[[Path], bool]:
 def _is_run(path: Path) -> bool:
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         return False
     return isinstance(content, Mapping) and "temperature" in content
 

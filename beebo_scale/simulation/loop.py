@@ -132,7 +132,7 @@ def read_run(run: Run, base: str | os.PathLike[str]) -> tuple[list[Points], list
     notes = [_path(folder, k).with_suffix(".json") for k in range(1, run.plan.rounds + 1)]
     try:
         return _finished(run, folder)[0], [{}] + [json.loads(path.read_text(encoding="utf-8")) for path in notes]
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise error if isinstance(error, InputError) else _damaged(notes[0].with_suffix(".csv")) from error
 
 

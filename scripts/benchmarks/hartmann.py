@@ -6,7 +6,7 @@
 round exploits, Matern-5/2 with the paper's priors, one thread. `beebo` runs as in the paper's script: 10 restarts from
 100 raw Sobol batches by botorch's `optimize_acqf` with its torch optimiser (Adam), fits by `fit_gpytorch_mll` from
 scratch; once with its defaults (svd, naive) and once with its fastest setting (cholesky, cholesky). Ours runs with as
-many restarts, and as in configs/reproduce_paper.yaml, with warm fits and with fits from scratch. Cases run in turn,
+many restarts, and as in reproduce_paper.yaml, with warm fits and with fits from scratch. Cases run in turn,
 ours --repeats times around those of `beebo`; seconds include fits and choices. Writes hartmann.json and .md in
 scripts/benchmarks/results after every case; --cases adds runs to what is there.
 """
@@ -36,7 +36,7 @@ from beebo_scale.temperature import Constant, ExploitLast
 
 ROOT = Path(__file__).parents[2]
 Q, START, TEMPERATURE, RESTARTS, RAW = 100, 100, 0.5, 10, 100
-DEFAULT = yaml.safe_load((ROOT / "configs" / "reproduce_paper.yaml").read_text())
+DEFAULT = yaml.safe_load((ROOT / "scripts" / "paper" / "reproduce_paper.yaml").read_text())
 
 
 def ours(fitting: Fitting, search: BoxSearch, rounds: int, warm: bool) -> dict[str, Any]:
@@ -57,7 +57,7 @@ def same_protocol(rounds: int) -> dict[str, Any]:
 
 
 def default(rounds: int, warm: bool = True) -> dict[str, Any]:
-    """As in configs/reproduce_paper.yaml: fits from the hyperparameters of the round before, one restart."""
+    """As in scripts/paper/reproduce_paper.yaml: fits from the hyperparameters of the round before, one restart."""
     fitting = Fitting("exact", DEFAULT["transform"], DEFAULT["priors"], iterations=DEFAULT["iterations"])
     return ours(fitting, BoxSearch(DEFAULT["restarts"], start=DEFAULT["search_start"]), rounds, warm)
 

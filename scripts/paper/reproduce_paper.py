@@ -4,7 +4,7 @@
     python scripts/paper/reproduce_paper.py --report         # only write the page again
     python scripts/paper/reproduce_paper.py --smoke          # tiny, in a folder of its own: does everything run?
 
-configs/reproduce_paper.yaml says what is run: problems x methods (x T') x seeds; options override it. A run that is
+reproduce_paper.yaml says what is run: problems x methods (x T') x seeds; options override it. A run that is
 finished is a line of scripts/paper/results/paper_runs.jsonl and is not run again; one that was stopped goes on from its
 folder in --work. Writes scripts/paper/results/paper_tables.md and paper_FAMILY.png (paper_PRIORS_... with other
 --priors).
@@ -214,7 +214,7 @@ def parse(argv: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--smoke", action="store_true")
     options = parser.parse_args(argv)
     name = "reproduce_paper_smoke.yaml" if options.smoke else "reproduce_paper.yaml"
-    given = yaml.safe_load((options.config or ROOT / "configs" / name).read_text())
+    given = yaml.safe_load((options.config or Path(__file__).parent / name).read_text())
     for key, value in given.items():
         if getattr(options, key, None) is None:
             setattr(options, key, value)

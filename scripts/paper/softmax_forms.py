@@ -2,7 +2,7 @@
 
     python scripts/paper/softmax_forms.py --problems hartmann-6 ackley-10 --seeds 2
 
-Both forms (the paper's: `SoftmaxEnergy(normalised=False)`) with the setting of configs/reproduce_paper.yaml at T' = 0.5
+Both forms (the paper's: `SoftmaxEnergy(normalised=False)`) with the setting of reproduce_paper.yaml at T' = 0.5
 and the same starts. paper_runs.jsonl has the paper's form as `max-beebo`, by the version of the package of then. Writes
 softmax_forms.json and .md in scripts/paper/results after every run; what is there is not run again.
 """

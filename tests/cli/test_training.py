@@ -118,7 +118,12 @@ def test_the_example_configurations_fit(name):
     options = ["--data.file", "s.csv", "--data.target", "y", "--data.id", "id", "--data.batch_size", "64"]
     options += ["--model.inducing_points", "30", "--model.iterations", "5"]
     options += ["--trainer.max_epochs", "1", "--trainer.accelerator", "cpu", "--trainer.strategy", "auto"]
-    assert main(["fit", "--config", str(ROOT / "configs" / f"{name}.yaml"), *options, "--model.rank", "30"]) == 0
+    assert (
+        main(
+            ["fit", "--config", str(ROOT / "beebo_scale" / "configs" / f"{name}.yaml"), *options, "--model.rank", "30"]
+        )
+        == 0
+    )
     surrogate = bs.load_surrogate(f"runs/{name}/last.ckpt")
     assert surrogate.kind == name.removesuffix("_ddp")
     assert surrogate.encoder.kinds == KINDS

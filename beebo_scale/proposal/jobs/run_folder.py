@@ -107,7 +107,7 @@ def _check_identity(folder: Path, identity: dict[str, Any]) -> None:
         return
     try:
         before = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise InputError(f"{path} cannot be read ({error}); give another run folder") from error
     changed = [name for name in sorted({*before, *identity}) if before.get(name) != identity.get(name)]
     if changed:

@@ -47,7 +47,8 @@ def open_parquet(path: Path, name: str) -> Source:
 
 def _typed_frame(cells: Any) -> pd.DataFrame:
     """An Arrow table as a frame; whole numbers stay whole beside missing ones."""
-    frame: pd.DataFrame = cells.to_pandas(integer_object_nulls=True, ignore_metadata=True)
+    plain = cells.replace_schema_metadata(None)  # what pandas left there may be damaged, and is not needed
+    frame: pd.DataFrame = plain.to_pandas(integer_object_nulls=True, ignore_metadata=True)
     return frame
 
 
