@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .files.numerals import hint, numbers, too_long
+from .files.sheet_cells import SheetCell
 from .fingerprints import check_molecules
-from .places import CellError, Place, shown
+from .places import SHEET, CellError, Place, shown
 from .same import BLANKS, WHOLE
 
 if TYPE_CHECKING:
@@ -37,6 +38,27 @@ def check_scalars(values: pd.Series, place: Place) -> None:
         raise place.error("holds several values per cell", bad, "give one value per cell")
 
 
+def odd_cells(values: pd.Series, place: Place) -> np.ndarray:
+    """Mark error values of a sheet, and dates that a spreadsheet may have made of labels (n booleans)."""
+    if not SHEET.search(place.source):
+        return np.zeros(len(values), dtype=bool)
+    return np.array([isinstance(cell, SheetCell) for cell in values], dtype=bool)
+
+
+def check_odd(values: pd.Series, place: Place) -> None:
+    """Refuse them.
+
+    Raises:
+        CellError: there is one.
+    """
+    bad = odd_cells(values, place)
+    if bad.any():
+        cell = values.iloc[int(np.argmax(bad))]
+        others = f", and {bad.sum() - 1} more of this column are like it" if bad.sum() > 1 else ""
+        text = f"{place.source}: column {place.column!r}: the cell {cell.cell} holds {cell.what}{others}; {cell.way}"
+        raise CellError(f"{text}, or leave the row out (--drop-invalid)", bad, f"holds {cell.what}")
+
+
 def missing_text(values: pd.Series) -> np.ndarray:
     """Mark the cells that hold nothing (n booleans); the words NA and None are something."""
     empty = values.isna().to_numpy(dtype=bool)
@@ -63,6 +85,7 @@ def check_numbers(values: pd.Series, place: Place, advice: str) -> np.ndarray:
     Raises:
         CellError: a cell is neither empty nor a number.
     """
+    check_odd(values, place)
     parsed, bad = numbers(values)
     if bad.any():
         first = values.iloc[int(np.argmax(bad))]
@@ -113,6 +136,7 @@ def convert(values: pd.Series, kind: str, place: Place, length: int | None = Non
             problem = "holds whole numbers beyond 2^53, which are told apart as text only,"
             raise place.error(problem, long, f"declare {place.column!r} as categorical, or name it as the id")
         return pd.Series(parsed, index=values.index)
+    check_odd(values, place)
     missing = missing_text(values)
     if missing.any():
         raise place.error(
