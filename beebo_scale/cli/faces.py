@@ -109,7 +109,6 @@ FACES = {
         without={
             "id": "the rows of a landscape are named by their numbers",
             "batch": "a landscape is taken as measured at once",
-            "drop_invalid": "a landscape is played whole",
             "likelihood": "the strategies share one Gaussian surrogate",
             "temperature": "T' of each round is --temperatures",
             **dict.fromkeys(("library", "bounds", "integer", "constraints", "shared"), NO_BOX_CHOICE),

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 FACE = FACES["simulate"]
 ABOUT = {  # option -> what it is about
-    **dict.fromkeys(("target", "features", "noise_variance", "minimize", "top"), "landscape"),
+    **dict.fromkeys(("target", "features", "noise_variance", "drop_invalid", "minimize", "top"), "landscape"),
     **dict.fromkeys(("dimension", "noise", "effective"), "function"),
 }
 
@@ -111,6 +111,9 @@ def _check(options: Namespace) -> None:
 
 def _world(options: Namespace, columns: Columns, choice: Choice) -> Landscape | TestFunction:
     """What is measured, and a line about it."""
+    from ..proposal.jobs.run_folder import make_folder
+    from ..screening.batch import dropped_path, write_text
+    from ..screening.invalid import listed, told
     from ..simulation import Landscape, TestFunction
     from ..simulation.landscape import GB1
 
@@ -126,12 +129,19 @@ def _world(options: Namespace, columns: Columns, choice: Choice) -> Landscape | 
         columns.features,
         minimize=choice.minimize,
         noise_variance=columns.noise_variance,
+        drop_invalid=columns.drop_invalid,
         top=options.top,
     )
     left_out = f", {landscape.dropped} without a target left out" if landscape.dropped else ""
     left_out += f", {landscape.repeats} repeats averaged" if landscape.repeats else ""
     kinds = ", ".join(f"{name} ({kind})" for name, kind in landscape.rows.kinds.items())
     print(f"{options.landscape}: {len(landscape)} distinct inputs{left_out}; features: {kinds}", flush=True)
+    for note in landscape.notes:
+        print(f"note: {note}")
+    if landscape.invalid:
+        path = dropped_path(make_folder(options.run_dir) / "rounds.csv")
+        write_text(path, listed(landscape.invalid))
+        print(told(landscape.invalid, path))
     return landscape
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ..errors import InputError
-from .columns import check_scalars, missing_text
+from .columns import check_scalars, missing_text, odd_cells
 from .files.numerals import hint, numbers
 from .files.source import Source
 from .places import Place, shown
@@ -57,8 +57,10 @@ class Use:
     why: str
 
 
-def infer(values: pd.Series, typed: bool, place: Place) -> Use:
+def infer(values: pd.Series, typed: bool, place: Place, drop_invalid: bool = False) -> Use:
     """The kind of a feature column whose kind was not named: numbers are continuous, all else is categorical.
+
+    With `drop_invalid` a column of numbers may hold some words, whose rows are left out later.
 
     Raises:
         InputError: numbers with something else among them, so that neither kind would be right.
@@ -76,6 +78,8 @@ def infer(values: pd.Series, typed: bool, place: Place) -> Use:
         if np.isnan(parsed).all():
             return Use(place.column, "categorical", "is empty")
         return Use(place.column, "continuous", "holds numbers")
+    if drop_invalid and np.isfinite(parsed).sum() > len(values) / 2 and not any(map(hint, values[bad])):
+        return Use(place.column, "continuous", f"holds numbers, but for {bad.sum()} cells")
     _check_mixed(values, np.isfinite(parsed), bad, place)
     return Use(place.column, "categorical", f"holds text ({shown(values.iloc[int(np.argmax(bad))])})")
 
@@ -87,7 +91,7 @@ def _check_mixed(values: pd.Series, number: np.ndarray, bad: np.ndarray, place: 
     if number.sum() + almost.mean() * bad.sum() <= len(values) / 2:
         return
     first = text.iloc[int(np.argmax(almost))] if almost.any() else text.iloc[0]
-    way = hint(first) or "give numbers"
+    way = hint(first) or "give numbers, leave the row out (--drop-invalid)"
     raise InputError(
         f"{place.source}: column {place.column!r} looks like numbers but holds {shown(first)} too "
         f"({place.where(bad)}); {way}, or declare {place.column!r} as continuous or categorical"
@@ -101,6 +105,8 @@ def uses_of(
     used: Mapping[str, str],
     numbers: np.ndarray,
     named: bool,
+    aside: Mapping[str, str] | None = None,
+    drop_invalid: bool = False,
 ) -> tuple[Use, ...]:
     """What each column of a file is used for.
 
@@ -111,6 +117,8 @@ def uses_of(
         used: role -> column.
         numbers: n row numbers in the file.
         named: whether the features were named; otherwise columns may be left aside.
+        aside: columns that are left aside -> why.
+        drop_invalid: whether rows with a cell that does not fit its column are left out.
     """
     roles = {column: role for role, column in used.items()}
     uses = [Use(column, role, "named") for column, role in roles.items() if column not in wanted]
@@ -118,13 +126,14 @@ def uses_of(
     for name, kind in wanted.items():
         place = Place(file.name, name, numbers)
         check_scalars(raw[name], place)
-        reason = None if named else reason_to_ignore(raw[name], place)
+        cells = raw[name][~odd_cells(raw[name], place)]
+        reason = None if named else reason_to_ignore(cells, place) or (aside or {}).get(name)
         if reason:
             uses.append(Use(name, IGNORED, reason))
-        elif not named and (why := counter(raw[name], small_words(name))):
+        elif not named and (why := counter(cells, small_words(name))):
             counters[name] = why
         else:
-            uses.append(Use(name, kind, "named") if kind else infer(raw[name], file.typed, place))
+            uses.append(Use(name, kind, "named") if kind else infer(cells, file.typed, place, drop_invalid))
     left = len(wanted) - len(counters) - sum(use.use == IGNORED for use in uses)
     if len(counters) == 1 and not left:  # the only number that there is
         uses += [Use(name, "continuous", "holds numbers") for name in counters]

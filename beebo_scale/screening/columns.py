@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 ALPHABETS = {"protein": "ACDEFGHIKLMNPQRSTVWY", "dna": "ACGT"}
 COLUMN_KINDS = ("continuous", "categorical", *ALPHABETS, "smiles")
+EMPTY = "is empty"
 LARGEST, LEAST = 1e150, 1e-150  # sizes of numbers whose squares are numbers, with room for sums
 
 
@@ -127,7 +128,7 @@ def convert(values: pd.Series, kind: str, place: Place, length: int | None = Non
     if kind == "continuous":
         parsed = check_numbers(values, place, f"give numbers, or declare {place.column!r} as categorical")
         if np.isnan(parsed).any():
-            raise place.error("is empty", np.isnan(parsed), "fill the cell or leave the row out (--drop-invalid)")
+            raise place.error(EMPTY, np.isnan(parsed), "fill the cell or leave the row out (--drop-invalid)")
         if np.isinf(parsed).any():
             raise place.error("is infinite", np.isinf(parsed), "correct the cell or leave the row out (--drop-invalid)")
         check_size(parsed, place)
@@ -140,7 +141,7 @@ def convert(values: pd.Series, kind: str, place: Place, length: int | None = Non
     missing = missing_text(values)
     if missing.any():
         raise place.error(
-            "is empty", missing, "fill the cell (a level may be called None) or leave the row out (--drop-invalid)"
+            EMPTY, missing, "fill the cell (a level may be called None) or leave the row out (--drop-invalid)"
         )
     text: pd.Series = values.astype(object).astype(str) if values.dtype.kind == "O" else values.astype(str)
     text = text.str.strip(BLANKS)  # 'DMF ' and 'DMF' are one solvent

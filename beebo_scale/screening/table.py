@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -12,21 +12,19 @@ import numpy as np
 
 from ..errors import InputError
 from ..specs import Columns, keywords_of
-from .column_uses import Use, infer, left_aside, table_of, uses_of
+from .column_uses import IGNORED, Use, infer, left_aside, table_of, uses_of
 from .columns import (
     COLUMN_KINDS,
-    LARGEST,
-    LEAST,
     check_ids,
-    check_numbers,
     check_scalars,
-    check_size,
     convert,
-    missing_text,
 )
-from .files.opening import Source, did_you_mean, listing, open_source
+from .files.opening import Source, did_you_mean, listing, open_parts, open_source
 from .invalid import Fault, all_invalid, find_faults
-from .places import Place, shown
+from .measured.rows import below_a_gap, check_points, summary_rows
+from .measured.target import batch_labels, check_learnable, noise_of, targets_of
+from .measured.unneeded import labels_alike, unneeded
+from .places import CellError, Place, shown
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -54,6 +52,7 @@ class Table:
         batch: n texts, the batch (plate, day) in which each row was measured, empty where unknown; None without.
         batch_column: where these stand.
         numbers: n row numbers in the source, from 1; None for a library.
+        notes: what a user should know of how the source was read, a line each.
     """
 
     frame: pd.DataFrame
@@ -71,6 +70,7 @@ class Table:
     batch: np.ndarray | None = None
     batch_column: str | None = None
     numbers: np.ndarray | None = None
+    notes: tuple[str, ...] = ()
 
     def __len__(self) -> int:
         return len(self.frame)
@@ -81,8 +81,8 @@ class Table:
         return list(self.kinds)
 
     def describe(self) -> str:
-        """Column, use (a kind, a role, or ignored) and why, one line each, to print."""
-        return table_of(self.uses)
+        """Column, use (a kind, a role, or ignored) and why, then the notes; one line each, to print."""
+        return "\n".join([table_of(self.uses), *(f"note: {note}" for note in self.notes)])
 
     def take(self, rows: np.ndarray) -> Table:
         """Return the table of some rows (0-based, or n booleans), in that order."""
@@ -114,33 +114,48 @@ def read_table(
     return read_columns(source, Columns(target, **columns))
 
 
-def read_columns(source: str | os.PathLike[str] | pd.DataFrame | Source, columns: Columns) -> Table:
-    """`read_table` with what the columns are as one value."""
-    file, id, targets = open_source(source), columns.id, columns.targets
+def read_columns(
+    source: str | os.PathLike[str] | pd.DataFrame | Source, columns: Columns, offered: Collection[str] | None = None
+) -> Table:
+    """`read_table` with what the columns are as one value.
+
+    Args:
+        source: as in `read_table`, or what is open already.
+        columns: what the columns are.
+        offered: columns of the candidates; others that nobody named are no features.
+    """
+    file, targets = open_source(source, columns.named), columns.targets
     used, wanted = find_columns(file, columns)
     raw = file.load(list(dict.fromkeys([*used.values(), *wanted])))
-    parsed = [target_of(file.name, raw[name], name) for name in targets]
-    y = np.stack(parsed, axis=-1) if columns.several else parsed[0]
-    rows = np.flatnonzero(~np.isnan(np.stack(parsed)).all(axis=0))
-    dropped = len(raw) - len(rows)
+    check_points(file, raw)
+    y, faults = targets_of(file, raw, columns)
+    rows = np.flatnonzero(~np.isnan(y.reshape(len(y), -1)).all(axis=1))
+    numbers = file.numbers(rows)
+    dropped = len(raw) - len(set(numbers.tolist()) | {fault.row for fault in faults})
+    notes = [*file.notes, *below_a_gap(file, raw, rows)]
     raw, y = raw.iloc[rows].reset_index(drop=True), y[rows]
-    uses = uses_of(file, raw, wanted, used, rows + 1, named=columns.features is not None)
+    aside = unneeded(raw, wanted, offered) if columns.features is None else {}
+    named = columns.features is not None
+    uses = uses_of(file, raw, wanted, used, numbers, named, aside, columns.drop_invalid)
     kinds = {use.column: use.use for use in uses if use.use in COLUMN_KINDS}
     if not kinds:
         raise InputError(f"{file.name}: no feature column; name some with their kinds ({left_aside(uses)})")
-    faults: list[Fault] = []
     if columns.drop_invalid:
-        bad, faults = find_faults(raw, kinds, file.name, rows + 1, {})
-        raw, y, rows = raw[~bad].reset_index(drop=True), y[~bad], rows[~bad]
+        bad, more = find_faults(raw, kinds, file.name, numbers, {})
+        faults = sorted([*faults, *more], key=lambda fault: fault.row)
+        raw, y, numbers = raw[~bad].reset_index(drop=True), y[~bad], numbers[~bad]
         if not len(raw):
             raise all_invalid(file.name, faults)
         for name, values in zip(targets, y.reshape(len(y), -1).T, strict=True):
-            _check_learnable(file.name, values[~np.isnan(values)], name)
-    variance, batch = columns.noise_variance, columns.batch
-    noise = None if variance is None else noise_of(raw[variance], Place(file.name, variance, rows + 1))
-    frame, kinds = feature_frame(file, raw, kinds, id, rows + 1)
+            check_learnable(file.name, values[~np.isnan(values)], name)
+    variance, batch, id = columns.noise_variance, columns.batch, columns.id
+    noise = None if variance is None else noise_of(raw[variance], Place(file.name, variance, numbers))
+    try:
+        frame, kinds = feature_frame(file, raw, kinds, id, numbers)
+    except CellError as error:
+        raise summary_rows(file, error, numbers) from None
     if id is not None:
-        _check_ids(frame[id], Place(file.name, id, rows + 1))
+        _check_ids(frame[id], Place(file.name, id, numbers))
     return Table(
         frame,
         kinds,
@@ -150,13 +165,38 @@ def read_columns(source: str | os.PathLike[str] | pd.DataFrame | Source, columns
         y=y,
         noise_variance=noise,
         dropped=dropped,
+        before=file.before,
         uses=uses,
         invalid=tuple(faults),
         weights=columns.weights,
-        batch=None if batch is None else batch_labels(raw[batch], Place(file.name, batch, rows + 1)),
+        batch=None if batch is None else batch_labels(raw[batch], Place(file.name, batch, numbers)),
         batch_column=batch,
-        numbers=rows + 1,
+        numbers=numbers,
+        notes=(*notes, *labels_alike(frame, kinds)),
     )
+
+
+def read_measured(source: str | os.PathLike[str] | pd.DataFrame | Source, columns: Columns, library: object) -> Table:
+    """Measured rows of candidates whose ids the library has: these rows need none, and an id is no feature.
+
+    Args:
+        source: as in `read_table`, or what is open already.
+        columns: what the columns are.
+        library: the candidates; of a file, columns that it lacks are no features unless they are named.
+    """
+    file, offered, id = open_source(source, columns.named), None, columns.id
+    if isinstance(library, (str, os.PathLike)):
+        offered = open_parts(library, [*file.columns, *columns.named])[0].columns
+    there = columns.features is None and id in file.columns
+    table = read_columns(file, columns if there else replace(columns, id=None), offered)
+    if id is None or there:
+        return table
+    shown = [
+        replace(use, use="id", why="named") if use.column == id and use.use == IGNORED else use for use in table.uses
+    ]
+    if id not in file.columns:
+        shown.append(Use(id, "id", "of the library; measured rows need none"))
+    return replace(table, uses=tuple(shown))
 
 
 def find_columns(file: Source, columns: Columns) -> tuple[dict[str, str], dict[str, str | None]]:
@@ -169,20 +209,6 @@ def find_columns(file: Source, columns: Columns) -> tuple[dict[str, str], dict[s
     roles |= {"batch": columns.batch} | {f"target {i}": name for i, name in enumerate(columns.targets[1:], start=2)}
     used = {role: file.require(name, role) for role, name in roles.items() if name is not None}
     return used, wanted_kinds(file, columns.features, used)
-
-
-def batch_labels(cells: pd.Series, place: Place) -> np.ndarray:
-    """The batch of each row as n texts, empty where it is missing.
-
-    Raises:
-        InputError: all are missing.
-    """
-    check_scalars(cells, place)
-    missing = missing_text(cells)
-    if missing.all():
-        raise place.error("(batch) is empty", missing, "name the column of plates, or leave batch out")
-    text = cells.astype(object).astype(str).str.strip()
-    return np.where(missing, "", text).astype(object)
 
 
 def read_library(
@@ -203,13 +229,13 @@ def read_library(
     Raises:
         InputError: the file, a column or a cell is not usable.
     """
-    file = open_source(source)
+    file = open_source(source, [*([] if id is None else [id]), *kinds])
     used = {} if id is None else {"id": file.require(id, "id")}
     wanted = wanted_kinds(file, kinds, used)
     raw = file.load(list(dict.fromkeys([*used.values(), *wanted])))
     if not len(raw):
         raise InputError(f"{file.name} has a header but no rows; a library needs at least one candidate")
-    numbers, faults = np.arange(1, len(raw) + 1), list[Fault]()
+    numbers, faults = file.numbers(len(raw)), list[Fault]()
     if drop_invalid:
         bad, faults = find_faults(raw, {n: str(k) for n, k in wanted.items()}, file.name, numbers, {})
         raw, numbers = raw[~bad].reset_index(drop=True), numbers[~bad]
@@ -218,7 +244,7 @@ def read_library(
     frame, found = feature_frame(file, raw, wanted, id, numbers)
     if id is not None:
         _check_ids(frame[id], Place(file.name, id, numbers))
-    return Table(frame, found, id, file.name, invalid=tuple(faults))
+    return Table(frame, found, id, file.name, before=file.before, invalid=tuple(faults), notes=file.notes)
 
 
 def wanted_kinds(
@@ -260,58 +286,6 @@ def _listed(file: Source, features: Iterable[str] | None, used: list[str]) -> di
     if repeated:
         raise InputError(f"{file.name}: the feature {repeated[0]!r} is listed twice; list it once")
     return dict.fromkeys(names)
-
-
-def target_of(source: str, values: pd.Series, column: str) -> np.ndarray:
-    """Return a whole target column as n float64, NaN where the target is missing.
-
-    Raises:
-        InputError: text, infinite, or nothing to learn from.
-    """
-    place = Place(source, column, np.arange(1, len(values) + 1))
-    if not len(values):
-        raise InputError(f"{source} has a header but no rows; give at least two measurements")
-    check_scalars(values, place)
-    y = check_numbers(values, place, "give a numeric column as the target")
-    if np.isinf(y).any():
-        raise place.error("is infinite", np.isinf(y), "correct the cell, or empty it to drop the row")
-    check_size(y, place)
-    measured = y[~np.isnan(y)]
-    if (measured != 0).any() and np.abs(measured).max() < LEAST:
-        tiny = np.nan_to_num(y) != 0
-        what = f"is {y[np.argmax(tiny)]:g}, and all of it too small to compute with,"
-        raise place.error(what, tiny, "give the column in a smaller unit")
-    if not len(measured):
-        raise InputError(f"{source}: column {column!r} is empty in all {len(y)} rows; name the measured column")
-    _check_learnable(source, measured, column)
-    return y
-
-
-def _check_learnable(source: str, measured: np.ndarray, column: str) -> None:
-    if len(measured) < 2:
-        few = "only one row" if len(measured) else "no row that can be read"
-        raise InputError(f"{source}: column {column!r} has a value in {few}; give at least two measurements")
-    if (measured == measured[0]).all():
-        raise InputError(
-            f"{source}: column {column!r} is {measured[0]:g} in every measured row, so there is nothing to learn; "
-            "name another column"
-        )
-
-
-def noise_of(values: pd.Series, place: Place) -> np.ndarray:
-    """Return known variances as n float64.
-
-    Raises:
-        InputError: one is missing, not a number, or not above 0.
-    """
-    check_scalars(values, place)
-    noise = check_numbers(values, place, "give a numeric column of variances")
-    bad = ~((noise >= LEAST**2) & (noise <= LARGEST**2))
-    if bad.any():
-        first = noise[np.argmax(bad)]
-        what = "empty" if np.isnan(first) else f"{first:g}"
-        raise place.error(f"(noise variance) is {what}", bad, "give a finite variance above 0 for every target")
-    return noise
 
 
 def feature_frame(

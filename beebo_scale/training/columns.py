@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -13,10 +14,16 @@ from ..screening.column_uses import left_aside, table_of, uses_of
 from ..screening.columns import ALPHABETS, COLUMN_KINDS
 from ..screening.files.opening import Source
 from ..screening.invalid import Fault, all_invalid, find_faults, listed, told
+from ..screening.measured.unneeded import unneeded
 
 
 def decided(
-    source: Source, wanted: dict[str, str | None], used: dict[str, str], measured: np.ndarray, named: bool
+    source: Source,
+    wanted: dict[str, str | None],
+    used: dict[str, str],
+    measured: np.ndarray,
+    named: bool,
+    drop_invalid: bool = False,
 ) -> dict[str, str | None]:
     """Features with their kinds, as the first piece of the file with measured rows shows them; says what is what.
 
@@ -26,6 +33,7 @@ def decided(
         used: role -> column.
         measured: places (0-based) of the measured rows in the file.
         named: whether the features were named; otherwise columns may be left aside.
+        drop_invalid: whether rows that cannot be read are left out.
 
     Raises:
         InputError: no column is a feature, or one looks like numbers but is not.
@@ -35,8 +43,10 @@ def decided(
         rows = measured[slice(*np.searchsorted(measured, (start, start + len(raw))).tolist())]
         if len(rows):
             some = raw.iloc[rows - start].reset_index(drop=True)
-            uses = uses_of(source, some, wanted, used, rows + 1, named)
-            print(f"{source.name}: {len(measured)} measured rows\n{table_of(uses)}", flush=True)
+            aside = {} if named else unneeded(some, wanted)
+            uses = uses_of(source, some, wanted, used, source.numbers(rows), named, aside, drop_invalid)
+            notes = [f"note: {note}" for note in source.notes]
+            print("\n".join([f"{source.name}: {len(measured)} measured rows", table_of(uses), *notes]), flush=True)
             kinds: dict[str, str | None] = {use.column: use.use for use in uses if use.column in wanted}
             kinds = {name: kind for name, kind in kinds.items() if kind in COLUMN_KINDS}
             if not kinds:
@@ -46,8 +56,10 @@ def decided(
     return wanted
 
 
-def valid_rows(source: Source, kinds: dict[str, str | None], measured: np.ndarray, path: Path) -> np.ndarray:
-    """Which of the measured rows can be read, n booleans; the others are listed in a file.
+def valid_rows(
+    source: Source, kinds: dict[str, str | None], measured: np.ndarray, path: Path, before: Sequence[Fault] = ()
+) -> np.ndarray:
+    """Which of the measured rows can be read, n booleans; the others are listed in a file, with those found `before`.
 
     Raises:
         InputError: none can be read.
@@ -58,19 +70,19 @@ def valid_rows(source: Source, kinds: dict[str, str | None], measured: np.ndarra
         for name, counter in letters.items():
             counter.update(raw[name].dropna().astype(object).astype(str).str.strip().str.len().tolist())
     lengths = {name: counter.most_common(1)[0][0] for name, counter in letters.items() if counter}
-    valid, faults, start = np.ones(len(measured), dtype=bool), list[Fault](), 0
+    valid, faults, start = np.ones(len(measured), dtype=bool), list(before), 0
     for raw in source.stream(list(known), None):
         cut = slice(*np.searchsorted(measured, (start, start + len(raw))).tolist())
         rows = measured[cut]
         some = raw.iloc[rows - start].reset_index(drop=True)
-        bad, found = find_faults(some, known, source.name, rows + 1, lengths)
+        bad, found = find_faults(some, known, source.name, source.numbers(rows), lengths)
         valid[cut], start = ~bad, start + len(raw)
         faults += found
     if not valid.any():
         raise all_invalid(source.name, faults)
     if faults:
         make_cache(path.parent)
-        write_text(path, listed(faults))
+        write_text(path, listed(sorted(faults, key=lambda fault: fault.row)))
         print(told(faults, path), flush=True)
     return valid
 

@@ -26,10 +26,12 @@ from ..screening import EncodedTable, Table, atomic_write
 from ..screening.encoding import CategoricalColumn, Column, ContinuousColumn, Encoder
 from ..screening.files.opening import Source, open_source, split_sheet
 from ..screening.fingerprints import scaffolds
+from ..screening.invalid import Fault, faults_of
+from ..screening.measured.target import batch_labels, noise_of, target_of
 from ..screening.packing import Packing, pack
 from ..screening.places import Place
 from ..screening.same import SameRows, number_columns
-from ..screening.table import batch_labels, feature_frame, noise_of, target_of, wanted_kinds
+from ..screening.table import feature_frame, wanted_kinds
 from ..specs import Columns
 from ..specs.fitting import HELD_OUT
 from ..surrogates.data.choose_transform import automatic_transform, choose_transform
@@ -145,8 +147,9 @@ def encode(screen: Screen, folder: Path) -> None:
     meta, packed = _paths(screen, folder)
     if meta.exists() and packed.exists():
         return
-    source = open_source(screen.file)
     columns = screen.columns
+    split = [screen.split.column] if screen.split.column else []
+    source = open_source(screen.file, [*replace(columns, target=screen.target).named, *split])
     roles = {
         "target": screen.target,
         "id": columns.id,
@@ -157,10 +160,11 @@ def encode(screen: Screen, folder: Path) -> None:
         roles["split"] = screen.split.column
     used = {role: source.require(name, role) for role, name in roles.items() if name is not None}
     wanted = wanted_kinds(source, _features(screen, source, used), used)
-    y, noise, measured = _measured(source, screen)
-    wanted = decided(source, wanted, used, measured, named=screen.columns.features is not None)
+    y, noise, measured, faults = _measured(source, screen)
+    named = screen.columns.features is not None
+    wanted = decided(source, wanted, used, measured, named, screen.columns.drop_invalid)
     if screen.columns.drop_invalid:
-        valid = valid_rows(source, wanted, measured, meta.with_suffix(".dropped.csv"))
+        valid = valid_rows(source, wanted, measured, meta.with_suffix(".dropped.csv"), faults)
         y, noise, measured = y[valid], None if noise is None else noise[valid], measured[valid]
     part = _parts(screen.split, source, wanted, measured)
     labels = _batches(screen, source, measured)
@@ -308,24 +312,28 @@ def _parts(split: Split, source: Source, wanted: dict[str, str | None], measured
             raise InputError(f"{source.name}: a split by scaffold needs a feature of kind smiles; there is none")
         column = source.require(split.column or molecules[0], "split")
         values = source.load([column])[column].iloc[measured].astype(str)
-        return grouped_parts(scaffolds(values, Place(source.name, column, measured + 1)), split, "the scaffolds")
+        return grouped_parts(
+            scaffolds(values, Place(source.name, column, source.numbers(measured))), split, "the scaffolds"
+        )
     column = str(split.column)
     values = source.load([column])[column].iloc[measured]
     if split.by == "column":
-        return given_parts(values.tolist(), source.name, column, measured + 1)
+        return given_parts(values.tolist(), source.name, column, source.numbers(measured))
     return grouped_parts(values.astype(str).to_numpy(dtype=object), split, f"the groups of column {column!r}")
 
 
-def _measured(source: Source, screen: Screen) -> tuple[np.ndarray, np.ndarray | None, np.ndarray]:
-    """Targets and known variances of the measured rows, and their places (0-based) in the file."""
+def _measured(source: Source, screen: Screen) -> tuple[np.ndarray, np.ndarray | None, np.ndarray, list[Fault]]:
+    """Targets and known variances of the measured rows, their places (0-based) in the file, and targets left out."""
     names = [name for name in (screen.target, screen.columns.noise_variance) if name is not None]
     cells = source.load(names)
-    y = target_of(source.name, cells[screen.target], screen.target)
+    place = Place(source.name, screen.target, source.numbers(len(cells)))
+    y, bad = target_of(cells[screen.target], place, screen.columns.drop_invalid)
     measured = np.flatnonzero(~np.isnan(y))
+    faults = faults_of(cells[screen.target], bad, place)
     if screen.columns.noise_variance is None:
-        return y[measured], None, measured
-    place = Place(source.name, screen.columns.noise_variance, measured + 1)
-    return y[measured], noise_of(cells[screen.columns.noise_variance].iloc[measured], place), measured
+        return y[measured], None, measured, faults
+    place = Place(source.name, screen.columns.noise_variance, source.numbers(measured))
+    return y[measured], noise_of(cells[screen.columns.noise_variance].iloc[measured], place), measured, faults
 
 
 def _batches(screen: Screen, source: Source, measured: np.ndarray) -> np.ndarray | None:
@@ -333,7 +341,7 @@ def _batches(screen: Screen, source: Source, measured: np.ndarray) -> np.ndarray
     if screen.columns.batch is None:
         return None
     cells = source.load([screen.columns.batch])[screen.columns.batch].iloc[measured].reset_index(drop=True)
-    return batch_labels(cells, Place(source.name, screen.columns.batch, measured + 1))
+    return batch_labels(cells, Place(source.name, screen.columns.batch, source.numbers(measured)))
 
 
 def _pieces(
@@ -353,9 +361,10 @@ def _pieces(
         # Molecules are read when they are encoded; to check them here too would double the time.
         checks = {name: "categorical" if kind == "smiles" else kind for name, kind in kinds.items()}
         some = raw.iloc[rows - first].reset_index(drop=True)
-        frame, found = feature_frame(source, some, checks, None, rows + 1)
+        numbers = source.numbers(rows)
+        frame, found = feature_frame(source, some, checks, None, numbers)
         kinds = {name: kind or found[name] for name, kind in kinds.items()}
-        yield Table(frame, {name: str(kind) for name, kind in kinds.items()}, None, source.name), rows + 1, cut
+        yield Table(frame, {name: str(kind) for name, kind in kinds.items()}, None, source.name), numbers, cut
 
 
 def _learn(source: Source, kinds: dict[str, str | None], measured: np.ndarray, part: np.ndarray) -> Encoder:

@@ -51,6 +51,7 @@ def look(numbered: Sequence[tuple[int, Row]], wanted: Collection[str], line: str
     rows = [cells for _, cells in numbered]
     row, has = header_row(rows, wanted)
     data = rows[row + 1 :]
+    names = tuple(cell if cell in wanted else spelled(cell) for cell in rows[row])
     remarks, notes = count_remarks(data), []
     if above := _held(rows[:row]):
         notes.append(f"the header is {line} {numbered[row][0]}; what stands above it is left aside ({above})")
@@ -58,7 +59,7 @@ def look(numbered: Sequence[tuple[int, Row]], wanted: Collection[str], line: str
         which = "row 1 below the header is" if remarks == 1 else f"rows 1 to {remarks} below the header are"
         held = _held(data[:remarks])
         notes.append(f"{which} left aside ({held}): text where the rows below hold numbers, such as units")
-    return Head(row, numbered[row][0], tuple(map(spelled, rows[row])), len(data), remarks, tuple(notes), has)
+    return Head(row, numbered[row][0], names, len(data), remarks, tuple(notes), has)
 
 
 def spelled(cell: Any) -> str:
@@ -95,7 +96,9 @@ def count_remarks(rows: Sequence[Row]) -> int:
         below = range(count, len(rows))
         width = max(map(len, kinds[:count]))
         numeric = [j for j in range(width) if _numeric([kinds[i][j] for i in below if j < len(kinds[i])])]
-        if all(_remark(rows[i], kinds[i], numeric) and not _again(rows[i], rows[count:], numeric) for i in range(count)):
+        if all(
+            _remark(rows[i], kinds[i], numeric) and not _again(rows[i], rows[count:], numeric) for i in range(count)
+        ):
             return count
     return 0
 

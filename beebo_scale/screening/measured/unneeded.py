@@ -1,0 +1,86 @@
+"""Columns that nobody needs, among those that nobody named: the candidates lack them, or they are partly empty."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from difflib import get_close_matches
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ..column_uses import ID_NAME, small_words
+from ..columns import missing_text
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+ALIKE = 0.8  # names that are so alike may be one name, misspelled
+
+
+def unneeded(raw: pd.DataFrame, names: Iterable[str], offered: Collection[str] | None = None) -> dict[str, str]:
+    """Column -> why it is left aside.
+
+    A partly empty column is not needed if it bears the name of an id or a batch, if most of it is empty, or if a full
+    one tells all that it tells, as names of solvents do their CAS numbers. A partly empty one that tells more of its
+    own may matter, so it is no business of this function.
+
+    Args:
+        raw: n measured rows.
+        names: of the columns that may be features.
+        offered: columns of the candidates; None where these are not known.
+    """
+    names, aside = list(names), dict[str, str]()
+    empty = {name: missing_text(raw[name]) for name in names}
+    full = [name for name, cells in empty.items() if not cells.any()]
+    for name, missing in empty.items():
+        if offered is not None and name not in offered and not _near(name, offered):
+            aside[name] = "is not in the library"
+        elif missing.any() and not missing.all() and (why := _empty(raw, name, missing, full)):
+            aside[name] = f"is empty in {missing.sum()} of {len(raw)} rows, and {why}"
+    return aside
+
+
+def _near(name: str, offered: Collection[str]) -> bool:
+    """Whether the candidates may have the column under a name that is only written otherwise."""
+    return bool(get_close_matches(small_words(name), [small_words(other) for other in offered], 1, ALIKE))
+
+
+def _empty(raw: pd.DataFrame, name: str, missing: np.ndarray, full: Iterable[str]) -> str:
+    """Why a partly empty column is not needed; empty if it may be."""
+    if ID_NAME.match(small_words(name)):
+        return "is called a number or an id"
+    cells = raw[name].astype(object).where(~missing, None)
+    for other in full:
+        groups = raw[other].astype(object).astype(str)
+        if groups.nunique() <= len(raw) / 2 and _tells(groups, cells):
+            return f"{other!r} tells as much"
+    return "that is most of it" if missing.mean() > 1 / 2 else ""
+
+
+def _tells(groups: pd.Series, cells: pd.Series) -> bool:
+    """Whether rows of one group have one cell."""
+    return bool((cells.groupby(groups.to_numpy()).nunique(dropna=False) <= 1).all())
+
+
+def labels_alike(frame: pd.DataFrame, kinds: Mapping[str, str]) -> list[str]:
+    """What to say of labels that differ in capitals or blanks alone, a line for each column."""
+    told = []
+    for name in (name for name, kind in kinds.items() if kind == "categorical"):
+        counts = frame[name].value_counts()
+        spellings: dict[str, list[str]] = {}
+        for label in sorted(counts.index):
+            spellings.setdefault(folded(label), []).append(label)
+        several = [labels for labels in spellings.values() if len(labels) > 1]
+        if several:
+            shown = "; ".join(", ".join(f"{label!r} ({counts[label]})" for label in labels) for labels in several[:3])
+            more = f" and {len(several) - 3} more" if len(several) > 3 else ""
+            told.append(
+                f"column {name!r} has labels that differ in capitals or blanks alone and count as different: "
+                f"{shown}{more}; write them alike if they are one"
+            )
+    return told
+
+
+def folded(label: str) -> str:
+    """A label without capitals and blanks."""
+    return "".join(label.split()).casefold()
