@@ -15,6 +15,7 @@ from jsonargparse import ArgumentError, ArgumentParser, Namespace
 
 from ..errors import InputError, WorkerError
 from ..screening.batch import written
+from ..screening.places import WAY, reworded
 from .arguments import plain_words
 from .interrupts import FULL, interrupted
 
@@ -75,7 +76,7 @@ def _run(arguments: Sequence[str]) -> int:
     except InputError as error:
         # An error that all workers have is printed by the first one; an error of one worker by that worker.
         if _first_process() or isinstance(error, WorkerError):
-            print("beebo-scale: " + " ".join(str(error).split()), file=sys.stderr)
+            print("beebo-scale: " + " ".join(reworded(str(error), _way(arguments)).split()), file=sys.stderr)
         return 2
     except KeyboardInterrupt as interrupt:
         print(f"beebo-scale: interrupted, {interrupted(str(interrupt))}", file=sys.stderr)
@@ -87,6 +88,15 @@ def _run(arguments: Sequence[str]) -> int:
         print(f"beebo-scale: {where} cannot be written ({error.strerror}); free the place", file=sys.stderr)
         return 2
     return 0
+
+
+def _way(arguments: Sequence[str]) -> str:
+    """How a command leaves out rows that cannot be read; empty if it does not."""
+    if arguments[0] in TRAINING:
+        return "--data.drop_invalid true"
+    if arguments[0] == "campaign" and "suggest" in arguments[1:2]:
+        return "drop_invalid: true in campaign.yaml"
+    return "" if "status" in arguments[1:2] or any(word.startswith("--give-up") for word in arguments) else WAY
 
 
 def _first_process() -> bool:

@@ -132,8 +132,7 @@ def read_columns(
     rows = np.flatnonzero(~np.isnan(y.reshape(len(y), -1)).all(axis=1))
     numbers = file.numbers(rows)
     dropped = len(raw) - len(set(numbers.tolist()) | {fault.row for fault in faults})
-    notes = [*file.notes, *below_a_gap(file, raw, rows)]
-    raw, y = raw.iloc[rows].reset_index(drop=True), y[rows]
+    whole, raw, y = raw, raw.iloc[rows].reset_index(drop=True), y[rows]
     aside = unneeded(raw, wanted, offered) if columns.features is None else {}
     named = columns.features is not None
     uses = uses_of(file, raw, wanted, used, numbers, named, aside, columns.drop_invalid)
@@ -172,7 +171,11 @@ def read_columns(
         batch=None if batch is None else batch_labels(raw[batch], Place(file.name, batch, numbers)),
         batch_column=batch,
         numbers=numbers,
-        notes=(*notes, *labels_alike(frame, kinds)),
+        notes=(
+            *file.notes,
+            *below_a_gap(file, whole, numbers - 1 - file.before),
+            *labels_alike(frame, kinds),
+        ),
     )
 
 

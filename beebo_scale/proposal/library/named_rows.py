@@ -16,7 +16,7 @@ from ...screening import Encoder, Table
 from ...screening.columns import missing_text
 from ...screening.files.opening import listing, open_source
 from ...screening.library import Library
-from ...screening.places import Place, rows_text
+from ...screening.places import CellError, Place, reworded, rows_text
 from ...screening.same import id_texts, told_unknown
 from ...screening.table import feature_frame, wanted_kinds
 
@@ -73,7 +73,10 @@ def read_named(source: Listing, encoder: Encoder, id: str | None = None) -> Name
         return NamedRows(file.name, torch.empty(0, encoder.width, dtype=torch.float64), ids, file.notes)
     if not len(raw):
         raise InputError(f"{file.name} has a header but no rows; a library needs at least one candidate")
-    frame, found = feature_frame(file, raw, wanted, None, file.numbers(len(raw)))
+    try:
+        frame, found = feature_frame(file, raw, wanted, None, file.numbers(len(raw)))
+    except CellError as error:  # no row of a list is left out
+        raise InputError(reworded(str(error))) from None
     X = encoder.encode(Table(frame, found, None, file.name, before=file.before))
     return NamedRows(file.name, X, ids, file.notes)
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
 from typing import Any
 
 from .numerals import MISSING_WORDS
 
 HEAD = 64  # rows that are looked at
 MOST_REMARKS = 10  # rows of units and the like below a header; PubChem writes up to five
+WIDE = 500  # columns that are looked at
 MOSTLY = 0.8  # of the cells of a column of numbers are numbers
 WIDTH = 30  # characters shown of a cell
 EMPTY, NUMBER, TEXT = range(3)
@@ -76,8 +78,10 @@ def header_row(rows: Sequence[Row], wanted: Collection[str]) -> tuple[int, int]:
     names = {spelled(name).casefold() for name in wanted}
     found: list[tuple[int, int]] = []
     for i, cells in enumerate(rows):
+        if i != first and any(_kind(cell) == NUMBER for cell in cells[:WIDE]):
+            continue
         has = len(names & {spelled(cell).casefold() for cell in cells})
-        if has and (i == first or not any(_kind(cell) == NUMBER for cell in cells)):
+        if has:
             found.append((has, i))
     most = max((has for has, _ in found), default=0)
     best = [i for has, i in found if has == most]
@@ -89,33 +93,32 @@ def count_remarks(rows: Sequence[Row]) -> int:
     """How many rows at the beginning say something of the columns (units, types) rather than of an experiment.
 
     They hold text, or nothing, in every column that holds numbers below: in two such columns text, or in one and
-    nothing in all others. None of their cells comes again below.
+    nothing in all others. None of their labels comes again below.
     """
-    kinds = [[_kind(cell) for cell in cells] for cells in rows]
+    kinds = [[_kind(cell) for cell in cells[:WIDE]] for cells in rows]
     for count in range(min(MOST_REMARKS, len(rows) - 1), 0, -1):
-        below = range(count, len(rows))
-        width = max(map(len, kinds[:count]))
-        numeric = [j for j in range(width) if _numeric([kinds[i][j] for i in below if j < len(kinds[i])])]
-        if all(
-            _remark(rows[i], kinds[i], numeric) and not _again(rows[i], rows[count:], numeric) for i in range(count)
-        ):
+        numeric = [_numeric(column) for column in zip_longest(*kinds[count:], fillvalue=EMPTY)]
+        if all(_remark(kinds[i], numeric) and not _again(rows[i], rows[count:], numeric) for i in range(count)):
             return count
     return 0
 
 
 def _numeric(kinds: Sequence[int]) -> bool:
-    return kinds.count(NUMBER) > MOSTLY * (len(kinds) - kinds.count(EMPTY)) - 1e-9 and NUMBER in kinds
+    """Whether a column holds numbers, but for a few words."""
+    count = kinds.count(NUMBER)
+    return count > 0 and count >= MOSTLY * (len(kinds) - kinds.count(EMPTY))
 
 
-def _remark(cells: Row, kinds: Sequence[int], numeric: Sequence[int]) -> bool:
-    here = [kinds[j] for j in numeric if j < len(kinds)]
+def _remark(kinds: Sequence[int], numeric: Sequence[bool]) -> bool:
+    """Whether a row may be a remark on the columns of numbers."""
+    here = [kind for kind, own in zip(kinds, numeric, strict=False) if own]
     others = sum(kind != EMPTY for kind in kinds) - here.count(TEXT)
     return NUMBER not in here and (here.count(TEXT) > 1 or (here.count(TEXT) == 1 and not others))
 
 
-def _again(cells: Row, below: Sequence[Row], numeric: Sequence[int]) -> bool:
+def _again(cells: Row, below: Sequence[Row], numeric: Sequence[bool]) -> bool:
     """Whether a label of a row comes again below it: then it is an experiment."""
-    labels = [j for j, cell in enumerate(cells) if j not in numeric and _kind(cell) == TEXT]
+    labels = [j for j, (cell, own) in enumerate(zip(cells, numeric, strict=False)) if not own and _kind(cell) == TEXT]
     return any(j < len(row) and row[j] == cells[j] for row in below for j in labels)
 
 

@@ -14,6 +14,7 @@ from ..columns import missing_text
 if TYPE_CHECKING:
     import pandas as pd
 
+HEAD, MOST = 1000, 100  # rows looked at first, and columns of labels looked at
 ALIKE = 0.8  # names that are so alike may be one name, misspelled
 
 
@@ -31,13 +32,24 @@ def unneeded(raw: pd.DataFrame, names: Iterable[str], offered: Collection[str] |
     """
     names, aside = list(names), dict[str, str]()
     empty = {name: missing_text(raw[name]) for name in names}
-    full = [name for name, cells in empty.items() if not cells.any()]
+    full = _groups(raw, [name for name, cells in empty.items() if not cells.any()])
     for name, missing in empty.items():
         if offered is not None and name not in offered and not _near(name, offered):
             aside[name] = "is not in the library"
-        elif missing.any() and not missing.all() and (why := _empty(raw, name, missing, full)):
+        elif missing.any() and not missing.all() and (why := _empty(raw[name], name, missing, full)):
             aside[name] = f"is empty in {missing.sum()} of {len(raw)} rows, and {why}"
     return aside
+
+
+def _groups(raw: pd.DataFrame, full: Iterable[str]) -> dict[str, np.ndarray]:
+    """The first few columns of labels that come again and again -> n codes of them."""
+    found: dict[str, np.ndarray] = {}
+    for name in full:
+        if raw[name].dtype.kind not in "biuf" and len(found) < MOST:
+            codes = raw[name].astype(object).astype(str).factorize()[0]
+            if codes.max(initial=0) < len(codes) / 2:
+                found[name] = codes
+    return found
 
 
 def _near(name: str, offered: Collection[str]) -> bool:
@@ -45,21 +57,22 @@ def _near(name: str, offered: Collection[str]) -> bool:
     return bool(get_close_matches(small_words(name), [small_words(other) for other in offered], 1, ALIKE))
 
 
-def _empty(raw: pd.DataFrame, name: str, missing: np.ndarray, full: Iterable[str]) -> str:
+def _empty(cells: pd.Series, name: str, missing: np.ndarray, full: Mapping[str, np.ndarray]) -> str:
     """Why a partly empty column is not needed; empty if it may be."""
     if ID_NAME.match(small_words(name)):
         return "is called a number or an id"
-    cells = raw[name].astype(object).where(~missing, None)
-    for other in full:
-        groups = raw[other].astype(object).astype(str)
-        if groups.nunique() <= len(raw) / 2 and _tells(groups, cells):
-            return f"{other!r} tells as much"
+    own = cells.astype(object).where(~missing, "").astype(str).factorize()[0]
+    teller = next(
+        (other for other, codes in full.items() if _tells(codes[:HEAD], own[:HEAD]) and _tells(codes, own)), ""
+    )
+    if teller:
+        return f"{teller!r} tells as much"
     return "that is most of it" if missing.mean() > 1 / 2 else ""
 
 
-def _tells(groups: pd.Series, cells: pd.Series) -> bool:
-    """Whether rows of one group have one cell."""
-    return bool((cells.groupby(groups.to_numpy()).nunique(dropna=False) <= 1).all())
+def _tells(groups: np.ndarray, codes: np.ndarray) -> bool:
+    """Whether rows (n codes) of one group (n codes) are all the same."""
+    return len(np.unique(groups * (codes.max() + 1) + codes)) == len(np.unique(groups))
 
 
 def labels_alike(frame: pd.DataFrame, kinds: Mapping[str, str]) -> list[str]:
