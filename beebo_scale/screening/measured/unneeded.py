@@ -94,6 +94,23 @@ def labels_alike(frame: pd.DataFrame, kinds: Mapping[str, str]) -> list[str]:
     return told
 
 
+def labels_near(frame: pd.DataFrame, levels: Mapping[str, Collection[str]]) -> list[str]:
+    """What to say of proposed labels that were never measured, where one was that differs in capitals or blanks alone.
+
+    Args:
+        frame: proposed rows.
+        levels: column of labels -> those that were measured.
+    """
+    told = []
+    for name, known in levels.items():
+        alike = {folded(level): level for level in known}
+        new = [label for label in dict.fromkeys(frame[name]) if label not in known and folded(label) in alike]
+        shown = "; ".join(f"{label!r} was never measured, {alike[folded(label)]!r} was" for label in new[:3])
+        if new:
+            told.append(f"column {name!r}: {shown}; write them alike in both files if they are one")
+    return told
+
+
 def folded(label: str) -> str:
     """A label without capitals and blanks."""
     return "".join(label.split()).casefold()
