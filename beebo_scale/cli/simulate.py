@@ -67,7 +67,9 @@ def _strategies() -> str:
 
 def run(options: Namespace) -> Results:
     """Check, run what is not finished, print the page."""
-    from ..proposal.jobs.run_folder import stopping_on_sigterm
+    from ..proposal.jobs.run_folder import make_folder, stopping_on_sigterm
+    from ..screening.batch import dropped_path, write_text
+    from ..screening.invalid import listed, told
     from ..simulation import FUNCTION_STRATEGIES, LANDSCAPE_STRATEGIES, Landscape, Options, simulate
 
     columns, fitting, choice, rounds = FACE.read(options)
@@ -77,6 +79,10 @@ def run(options: Namespace) -> Results:
         LANDSCAPE_STRATEGIES if isinstance(world, Landscape) else FUNCTION_STRATEGIES
     )
     check_simulation(options, [f"{name}-{options.first_seed + i}" for i in range(options.seeds) for name in strategies])
+    if isinstance(world, Landscape) and world.invalid:
+        path = dropped_path(make_folder(options.run_dir) / "rounds.csv")
+        write_text(path, listed(world.invalid))
+        print(told(world.invalid, path))
     made = Options(fitting, rounds.by_round, options.kappa, choice.search, options.risk, not options.cold)
     with stopping_on_sigterm(), told_when_stopped(lambda: _kept(options)):
         results = simulate(
@@ -111,9 +117,6 @@ def _check(options: Namespace) -> None:
 
 def _world(options: Namespace, columns: Columns, choice: Choice) -> Landscape | TestFunction:
     """What is measured, and a line about it."""
-    from ..proposal.jobs.run_folder import make_folder
-    from ..screening.batch import dropped_path, write_text
-    from ..screening.invalid import listed, told
     from ..simulation import Landscape, TestFunction
     from ..simulation.landscape import GB1
 
@@ -138,10 +141,6 @@ def _world(options: Namespace, columns: Columns, choice: Choice) -> Landscape | 
     print(f"{options.landscape}: {len(landscape)} distinct inputs{left_out}; features: {kinds}", flush=True)
     for note in landscape.notes:
         print(f"note: {note}")
-    if landscape.invalid:
-        path = dropped_path(make_folder(options.run_dir) / "rounds.csv")
-        write_text(path, listed(landscape.invalid))
-        print(told(landscape.invalid, path))
     return landscape
 
 

@@ -19,7 +19,7 @@ from ..posterior import Posterior
 from ..screening import Batch
 from ..screening.encoding import CategoricalColumn
 from ..screening.invalid import Fault
-from ..screening.measured.unneeded import labels_near
+from ..screening.measured.labels import labels_near
 from ..specs import Choice, plain
 from ..surrogates.approximate.judged import GAIN_TOLERANCE, batch_gain_error, raised
 from .box.blocks import ranked

@@ -9,7 +9,7 @@ import numpy as np
 from .files.numerals import hint, numbers, too_long
 from .files.sheet_cells import SheetCell
 from .fingerprints import check_molecules
-from .places import SHEET, CellError, Place, shown
+from .places import SHEET, WAY, CellError, Place, shown
 from .same import BLANKS, WHOLE
 
 if TYPE_CHECKING:
@@ -126,7 +126,9 @@ def convert(values: pd.Series, kind: str, place: Place, length: int | None = Non
     import pandas as pd
 
     if kind == "continuous":
-        parsed = check_numbers(values, place, f"give numbers, or declare {place.column!r} as categorical")
+        parsed = check_numbers(
+            values, place, f"give numbers, leave the row out ({WAY}), or declare {place.column!r} as categorical"
+        )
         if np.isnan(parsed).any():
             raise place.error(EMPTY, np.isnan(parsed), "fill the cell or leave the row out (--drop-invalid)")
         if np.isinf(parsed).any():

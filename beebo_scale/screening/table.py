@@ -21,9 +21,10 @@ from .columns import (
 )
 from .files.opening import Source, did_you_mean, listing, open_parts, open_source
 from .invalid import Fault, all_invalid, find_faults
+from .measured.labels import labels_alike, labels_of_dates
 from .measured.rows import below_a_gap, check_points, summary_rows
 from .measured.target import batch_labels, check_learnable, noise_of, targets_of
-from .measured.unneeded import labels_alike, unneeded
+from .measured.unneeded import unneeded
 from .places import CellError, Place, shown
 
 if TYPE_CHECKING:
@@ -175,6 +176,7 @@ def read_columns(
             *file.notes,
             *below_a_gap(file, whole, numbers - 1 - file.before),
             *labels_alike(frame, kinds),
+            *labels_of_dates(frame, kinds, file.name, numbers),
         ),
     )
 

@@ -32,11 +32,12 @@ def unneeded(raw: pd.DataFrame, names: Iterable[str], offered: Collection[str] |
     """
     names, aside = list(names), dict[str, str]()
     empty = {name: missing_text(raw[name]) for name in names}
-    full = _groups(raw, [name for name, cells in empty.items() if not cells.any()])
+    full = [name for name, cells in empty.items() if not cells.any()]
+    groups = _groups(raw, full)
     for name, missing in empty.items():
         if offered is not None and name not in offered and not _near(name, offered):
             aside[name] = "is not in the library"
-        elif missing.any() and not missing.all() and (why := _empty(raw[name], name, missing, full)):
+        elif missing.any() and not missing.all() and full and (why := _empty(raw[name], name, missing, groups)):
             aside[name] = f"is empty in {missing.sum()} of {len(raw)} rows, and {why}"
     return aside
 
@@ -73,44 +74,3 @@ def _empty(cells: pd.Series, name: str, missing: np.ndarray, full: Mapping[str, 
 def _tells(groups: np.ndarray, codes: np.ndarray) -> bool:
     """Whether rows (n codes) of one group (n codes) are all the same."""
     return len(np.unique(groups * (codes.max() + 1) + codes)) == len(np.unique(groups))
-
-
-def labels_alike(frame: pd.DataFrame, kinds: Mapping[str, str]) -> list[str]:
-    """What to say of labels that differ in capitals or blanks alone, a line for each column."""
-    told = []
-    for name in (name for name, kind in kinds.items() if kind == "categorical"):
-        counts = frame[name].value_counts()
-        spellings: dict[str, list[str]] = {}
-        for label in sorted(counts.index):
-            spellings.setdefault(folded(label), []).append(label)
-        several = [labels for labels in spellings.values() if len(labels) > 1]
-        if several:
-            shown = "; ".join(", ".join(f"{label!r} ({counts[label]})" for label in labels) for labels in several[:3])
-            more = f" and {len(several) - 3} more" if len(several) > 3 else ""
-            told.append(
-                f"column {name!r} has labels that differ in capitals or blanks alone and count as different: "
-                f"{shown}{more}; write them alike if they are one"
-            )
-    return told
-
-
-def labels_near(frame: pd.DataFrame, levels: Mapping[str, Collection[str]]) -> list[str]:
-    """What to say of proposed labels that were never measured, where one was that differs in capitals or blanks alone.
-
-    Args:
-        frame: proposed rows.
-        levels: column of labels -> those that were measured.
-    """
-    told = []
-    for name, known in levels.items():
-        alike = {folded(level): level for level in known}
-        new = [label for label in dict.fromkeys(frame[name]) if label not in known and folded(label) in alike]
-        shown = "; ".join(f"{label!r} was never measured, {alike[folded(label)]!r} was" for label in new[:3])
-        if new:
-            told.append(f"column {name!r}: {shown}; write them alike in both files if they are one")
-    return told
-
-
-def folded(label: str) -> str:
-    """A label without capitals and blanks."""
-    return "".join(label.split()).casefold()
