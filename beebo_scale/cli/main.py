@@ -92,9 +92,10 @@ def _run(arguments: Sequence[str]) -> int:
 
 def _way(arguments: Sequence[str]) -> str:
     """How a command leaves out rows that cannot be read; empty if it does not."""
-    if arguments[0] in TRAINING:
+    command = next(iter(arguments), "")
+    if command in TRAINING:
         return "--data.drop_invalid true"
-    if arguments[0] == "campaign" and "suggest" in arguments[1:2]:
+    if command == "campaign" and "suggest" in arguments[1:2]:
         return "drop_invalid: true in campaign.yaml"
     return "" if "status" in arguments[1:2] or any(word.startswith("--give-up") for word in arguments) else WAY
 
