@@ -54,11 +54,11 @@ def test_a_row_with_a_number_in_a_column_of_numbers_is_never_left_aside(rows):
 def test_rows_keep_their_numbers_below_a_header_further_down(tmp_path):
     """Rows of units are counted, so that a message names the row that a reader of the file counts to."""
     path = tmp_path / "x.csv"
-    path.write_text("Plate 7\n\nx,s,y\nmM,,%\n1,A,10\n2,B,11\nhot,A,12\n4,C,13\n")
+    path.write_text("Plate 7\n\nx,s,y\nmM,,%\n1,A,10\n2,B,11\nhot,A,12\n4,C,13\n5,C,14\n")
     refuse(lambda: read_table(path, "y", features={"x": "continuous"}), "'hot' in row 4")
     table = read_table(path, "y", features={"x": "continuous", "s": "categorical"}, drop_invalid=True)
-    assert table.frame["x"].tolist() == [1.0, 2.0, 4.0]
-    assert table.numbers.tolist() == [2, 3, 5]
+    assert table.frame["x"].tolist() == [1.0, 2.0, 4.0, 5.0]
+    assert table.numbers.tolist() == [2, 3, 5, 6]
     assert [fault.row for fault in table.invalid] == [4]
     assert [("header is line 3" in note, "row 1 below" in note) for note in table.notes] == [
         (True, False),
