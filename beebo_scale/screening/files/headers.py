@@ -93,12 +93,14 @@ def count_remarks(rows: Sequence[Row]) -> int:
     """How many rows at the beginning say something of the columns (units, types) rather than of an experiment.
 
     They hold text, or nothing, in every column that holds numbers below: in two such columns text, or in one and
-    nothing in all others. None of their labels comes again below.
+    nothing in all others, of which one is filled below (a list of ids has none). None of their labels comes again below.
     """
     kinds = [[_kind(cell) for cell in cells[:WIDE]] for cells in rows]
     for count in range(min(MOST_REMARKS, len(rows) - 1), 0, -1):
-        numeric = [_numeric(column) for column in zip_longest(*kinds[count:], fillvalue=EMPTY)]
-        if all(_remark(kinds[i], numeric) and not _again(rows[i], rows[count:], numeric) for i in range(count)):
+        columns = list(zip_longest(*kinds[count:], fillvalue=EMPTY))
+        numeric = [_numeric(column) for column in columns]
+        filled = [column.count(EMPTY) <= (1 - MOSTLY) * len(column) for column in columns]
+        if all(_remark(kinds[i], numeric, filled) and not _again(rows[i], rows[count:], numeric) for i in range(count)):
             return count
     return 0
 
@@ -109,11 +111,12 @@ def _numeric(kinds: Sequence[int]) -> bool:
     return count > 0 and count >= MOSTLY * (len(kinds) - kinds.count(EMPTY))
 
 
-def _remark(kinds: Sequence[int], numeric: Sequence[bool]) -> bool:
+def _remark(kinds: Sequence[int], numeric: Sequence[bool], filled: Sequence[bool]) -> bool:
     """Whether a row may be a remark on the columns of numbers."""
     here = [kind for kind, own in zip(kinds, numeric, strict=False) if own]
     others = sum(kind != EMPTY for kind in kinds) - here.count(TEXT)
-    return NUMBER not in here and (here.count(TEXT) > 1 or (here.count(TEXT) == 1 and not others))
+    lacks = any(kind == EMPTY and own for kind, own in zip(kinds, filled, strict=False))
+    return NUMBER not in here and (here.count(TEXT) > 1 or (here.count(TEXT) == 1 and not others and lacks))
 
 
 def _again(cells: Row, below: Sequence[Row], numeric: Sequence[bool]) -> bool:

@@ -46,6 +46,11 @@ def test_rows_of_units(above, count):
     assert count_remarks(above + NUMBERS) == count
 
 
+def test_a_list_of_ids_loses_none():
+    assert count_remarks([["WT"], ["2"], ["3"], ["4"]]) == 0
+    assert count_remarks([["WT", ""], ["2", ""], ["3", "again"], ["4", ""]]) == 0
+
+
 @given(st.lists(st.tuples(st.sampled_from("ABC"), st.floats(0, 1), st.floats(0, 1)), min_size=2, max_size=12))
 def test_a_row_with_a_number_in_a_column_of_numbers_is_never_left_aside(rows):
     assert count_remarks([[label, str(x), str(y)] for label, x, y in rows]) == 0
