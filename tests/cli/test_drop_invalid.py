@@ -116,8 +116,9 @@ def test_predict_and_simulate(folder, capsys):
 
     command = ["simulate", "--target=y", "--features=variant:protein", "--strategies=random", "-q=2", "--rounds=1"]
     assert main([*command, "--landscape=m_bad.csv", "--run-dir=s"]) == 2
-    assert "(or --drop-invalid)" in capsys.readouterr().err
+    assert "(--drop-invalid)" in capsys.readouterr().err
     said = run(capsys, *command, "--landscape=m_bad.csv", "--run-dir=s", "--drop-invalid")
     assert "invalid rows left out: 3 of m_bad.csv; listed in s/rounds.dropped.csv" in said
     run(capsys, *command, "--landscape=m_good.csv", "--run-dir=t")
-    assert (folder / "s" / "rounds.csv").read_bytes() == (folder / "t" / "rounds.csv").read_bytes()
+    one, other = (pd.read_csv(f"{run}/rounds.csv").filter(regex="^(?!.*seconds)") for run in "st")
+    pd.testing.assert_frame_equal(one, other)

@@ -93,7 +93,7 @@ def count_remarks(rows: Sequence[Row]) -> int:
     """How many rows at the beginning say something of the columns (units, types) rather than of an experiment.
 
     They hold text, or nothing, in every column that holds numbers below: in two such columns text, or in one and
-    nothing in all others, of which one is filled below (a list of ids has none). None of their labels comes again below.
+    nothing in all others, of which one is filled below (a list of ids has none). No label of theirs comes again below.
     """
     kinds = [[_kind(cell) for cell in cells[:WIDE]] for cells in rows]
     for count in range(min(MOST_REMARKS, len(rows) - 1), 0, -1):
