@@ -19,7 +19,7 @@ from ..screening.columns import missing_text
 from ..screening.files.opening import Source, open_source
 from ..screening.invalid import listed
 from ..screening.plates.picks import Picks
-from ..screening.table import read_columns
+from ..screening.table import read_measured
 from .entry import enter, give_up
 from .folder import Folder
 from .outputs import check_pending
@@ -70,9 +70,9 @@ class Campaign:
         folder = Path(path)
         if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
             raise InputError(f"{folder} exists already; give a new folder, or go on with campaign suggest")
-        file, given = open_source(measured), settings.columns
-        aside = given.features is None and given.id in file.columns  # an id that is no feature
-        table = read_columns(file, given if aside else replace(given, id=None))
+        given = settings.columns
+        file = open_source(measured, given.named)
+        table = read_measured(file, given, settings.choice.library)
         settings = replace(settings, columns=replace(given, features=dict(table.kinds), units=dict(table.units)))
         first = settings.of_round(1)
         encoded = encode_measured(table, first.choice, given.drop_invalid)
@@ -173,7 +173,9 @@ class Campaign:
         """All results that have a value."""
         return results_table(self.folder, self.settings)
 
-    def record(self, results: Listing, extra: bool = False, replicate: bool = False) -> EntryCounts:
+    def record(
+        self, results: Listing, extra: bool = False, replicate: bool = False, drop_invalid: bool = False
+    ) -> EntryCounts:
         """Enter results, all or none of them; see `record.enter`.
 
         Args:
@@ -181,6 +183,7 @@ class Campaign:
                 batch, or several.
             extra: also enter what nobody proposed.
             replicate: a second, different value is one more measurement, not an error.
+            drop_invalid: leave out rows that cannot be read, which stay pending, instead of refusing the file.
 
         Raises:
             InputError: rows that are refused, or another process holds the folder.
@@ -188,7 +191,12 @@ class Campaign:
         with self.folder.locked():
             state = self.state()
             check_pending(self.folder, results)
-            return self._keep(*enter(state, ResultFile.read(results, state), extra, replicate))
+            file = ResultFile.read(results, state, drop_invalid=drop_invalid)
+            state, counts = enter(state, file, extra, replicate)
+            counts.invalid, counts.notes = file.invalid, file.notes
+            if file.invalid:
+                write_text(self.folder.left_out, listed(file.invalid))
+            return self._keep(state, counts)
 
     def give_up(self, rows: Listing) -> EntryCounts:
         """Take experiments off what is pending without a result; they may be proposed again.
@@ -224,7 +232,8 @@ def _initial(file: Source, table: Table, settings: Settings) -> pd.DataFrame:
         cells = pd.Series("", index=frame.index, dtype=object)
         if settings.columns.id in file.columns:
             assert table.numbers is not None
-            raw = file.load([settings.columns.id])[settings.columns.id].iloc[table.numbers - 1].astype(object)
+            places = table.numbers - 1 - file.before
+            raw = file.load([settings.columns.id])[settings.columns.id].iloc[places].astype(object)
             cells = raw.where(~missing_text(raw), "")
         frame.insert(0, settings.columns.id, cells.to_numpy())
     assert table.y is not None

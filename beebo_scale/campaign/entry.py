@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from ..screening.same import id_texts
-from .refusals import BARE, NOT_PENDING, OTHER_FEATURES, OTHER_VALUE, UNKNOWN, Refusals
+from .refusals import BARE, NOT_PENDING, OTHER_FEATURES, OTHER_VALUE, UNKNOWN, Refusals, nearest
 from .results import Result, ResultFile
 from .state import (
     EXTRA,
@@ -84,7 +84,8 @@ class ResultEntry:
         lines = self.lines.setdefault(match, [])
         known = match in self.untouched or bool(lines)
         if not known and not (extra and group[0].key is not None):
-            self.refused.add(UNKNOWN if group[0].key is not None or not extra else BARE, group)
+            why = UNKNOWN if group[0].key is not None or not extra else BARE
+            self.refused.add(why, group, nearest(group[0], self.state) if why not in self.refused.rows else "")
             return
         if not self._same_features(group):
             return
@@ -115,6 +116,9 @@ class ResultEntry:
             for row in fresh:
                 found.setdefault(row.number, (row, []))[1].append(name)
         if clash:
+            id = self.state.settings.columns.id
+            if id is not None and (lines := self.lines[group[0].match]):
+                self.refused.ids |= {row.number: lines[0].cells[id] for row in group}
             first = next(row for row in group if row.number in clash)
             self.refused.add(OTHER_VALUE, [row for row in group if row.number in clash], self._other_value(first))
             return None
@@ -195,7 +199,8 @@ class ResultEntry:
                 line.cells["status"] = MEASURED
                 self._change(line)
         else:
-            self.refused.add(NOT_PENDING, [row])
+            known = [line.status for line in self.lines.get(row.match, [])]
+            self.refused.add(NOT_PENDING, [row], f" (row {row.number} is {known[0]})" if known else "")
             return
         self.counts.given_up += 1
 

@@ -3,6 +3,7 @@
     campaign.yaml           settings
     measured.csv            every result, one row each: what was known before, what came of proposals, and anything else
     dropped.csv             first results that were left out because they cannot be read, if there were any
+    record.dropped.csv      rows that the last record left out because they cannot be read, if there were any
     rounds/round-001.csv    what was proposed in round 1; .run.json says how, .plate.csv where it goes on the plate
     pending.csv             proposed and not yet recorded; written anew after each change, for people only
     models/round-001.ckpt   the surrogate of round 1, from which the fit of the next round starts
@@ -53,6 +54,11 @@ class Folder:
     def dropped(self) -> Path:
         """First results that were left out."""
         return self.path / "dropped.csv"
+
+    @property
+    def left_out(self) -> Path:
+        """Rows that the last record left out."""
+        return self.path / "record.dropped.csv"
 
     @property
     def pending(self) -> Path:
@@ -106,5 +112,5 @@ def read_text(path: Path, columns: list[str]) -> pd.DataFrame:
     Raises:
         InputError: the file is missing or damaged, or lacks a column.
     """
-    file = open_source(path)
+    file = open_source(path, columns)
     return file.load([file.require(column, "campaign") for column in columns])

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ..errors import InputError
-from ..screening.columns import check_amounts, check_ids, check_numbers, check_scalars, check_size, missing_text
+from ..screening.columns import EMPTY, check_amounts, check_ids, check_numbers, check_scalars, check_size, missing_text
 from ..screening.files.numerals import numbers
 from ..screening.files.opening import Source, listing, open_source
+from ..screening.invalid import Fault, all_invalid, faults_of, find_faults
+from ..screening.measured.target import numbers_or_words
 from ..screening.places import Place
 from ..screening.same import id_texts
 from ..specs import Columns
@@ -19,6 +22,8 @@ from .state import CampaignState, Key, keys
 
 if TYPE_CHECKING:
     import pandas as pd
+
+FAILED = "empty them if the experiments failed, or leave these rows out, which stay pending (--drop-invalid)"
 
 
 @dataclass(frozen=True)
@@ -50,23 +55,34 @@ class ResultFile:
         by_id: whether they are recognised by their ids.
         rows: the results.
         targets: columns of targets that the file has.
+        invalid: rows that were left out because they cannot be read.
+        notes: what a user should know of how the file was read, a line each.
     """
 
     source: str
     by_id: bool
     rows: tuple[Result, ...]
     targets: tuple[str, ...] = ()
+    invalid: tuple[Fault, ...] = ()
+    notes: tuple[str, ...] = ()
 
     @classmethod
     def read(
-        cls, source: str | os.PathLike[str] | pd.DataFrame, state: CampaignState, with_target: bool = True
+        cls,
+        source: str | os.PathLike[str] | pd.DataFrame,
+        state: CampaignState,
+        with_target: bool = True,
+        drop_invalid: bool = False,
     ) -> ResultFile:
         """Read a file that has the id column or all features, and (unless it only names rows) a target or several.
+
+        With `drop_invalid`, rows that cannot be read are left out.
 
         Raises:
             InputError: a column is missing, or a cell is not usable.
         """
-        file, columns = open_source(source), state.settings.columns
+        columns = state.settings.columns
+        file = open_source(source, columns.named)
         by_id, named = _named_by(file, columns)
         wanted = list(dict.fromkeys([*([columns.id] if by_id and columns.id else []), *named]))
         targets = _targets(file, columns) if with_target else ()
@@ -75,12 +91,14 @@ class ResultFile:
         raw = file.load(wanted)
         if not len(raw):
             raise InputError(f"{file.name} has a header but no rows; there is nothing to record")
-        numbers = np.arange(1, len(raw) + 1)
+        raw, numbers, faults = _readable(
+            file, raw, columns, [str(columns.id)] if by_id else [], named, targets, drop_invalid
+        )
         values = [_values(raw[name], Place(file.name, name, numbers), columns.unit(name) or "") for name in targets]
         if with_target and columns.noise_variance is not None:
             place = Place(file.name, columns.noise_variance, numbers)
             _check_noise(raw[columns.noise_variance], values[0], place)
-        found = keys(raw, state, file.name) if named else None
+        found = keys(raw, state, file.name, numbers) if named else None
         if by_id:
             check_ids(raw[columns.id], Place(file.name, str(columns.id), numbers), "give every result its id")
         ids = list(id_texts(raw[columns.id])) if by_id else None
@@ -92,8 +110,38 @@ class ResultFile:
             known = {name: float(y[i]) for name, y in zip(targets, values, strict=True) if not np.isnan(y[i])}
             match = key if ids is None else (ids[i],)
             assert match is not None
-            rows.append(Result(i + 1, match, key, known, {name: str(cells[i]) for name, cells in text.items()}))
-        return cls(file.name, by_id, tuple(rows), targets)
+            rows.append(
+                Result(int(numbers[i]), match, key, known, {name: str(cells[i]) for name, cells in text.items()})
+            )
+        return cls(file.name, by_id, tuple(rows), targets, tuple(faults), file.notes)
+
+
+def _readable(
+    file: Source,
+    raw: pd.DataFrame,
+    columns: Columns,
+    ids: Sequence[str],
+    features: Sequence[str],
+    targets: Sequence[str],
+    drop_invalid: bool,
+) -> tuple[pd.DataFrame, np.ndarray, list[Fault]]:
+    """The rows with their numbers, and those left out: words for results, no id, features that cannot be read."""
+    numbers, faults = file.numbers(len(raw)), list[Fault]()
+    places = {name: Place(file.name, name, numbers) for name in (*targets, *ids)}
+    for name in targets:
+        found = numbers_or_words(raw[name], places[name], drop_invalid, FAILED, columns.unit(name) or "")
+        faults += faults_of(raw[name], found.bad, places[name])
+    if not drop_invalid:
+        return raw, numbers, faults
+    for name in ids:
+        faults += faults_of(raw[name], missing_text(raw[name]), places[name], EMPTY)
+    faults += find_faults(raw, {name: str(columns.features[name]) for name in features}, file.name, numbers, {})[1]
+    faults = list({fault.row: fault for fault in reversed(faults)}.values())
+    kept = ~np.isin(numbers, [fault.row for fault in faults])
+    if not kept.any():
+        raise all_invalid(file.name, faults)
+    faults.sort(key=lambda fault: fault.row)
+    return raw[kept].reset_index(drop=True), numbers[kept], faults
 
 
 def _targets(file: Source, columns: Columns) -> tuple[str, ...]:

@@ -12,6 +12,7 @@ import torch
 
 from ..errors import InputError
 from ..screening.columns import check_numbers, convert
+from ..screening.invalid import Fault
 from ..screening.places import Place
 from ..screening.same import SameNumbers
 from ..surrogates.data.observe import target_scale
@@ -180,7 +181,7 @@ def columns(settings: Settings) -> list[str]:
     return [*names, *OWN]
 
 
-def keys(frame: pd.DataFrame, state: CampaignState, source: str) -> list[Key]:
+def keys(frame: pd.DataFrame, state: CampaignState, source: str, where: np.ndarray | None = None) -> list[Key]:
     """What tells experiments apart: their features, checked and in one spelling.
 
     Numbers that differ by rounding from one that the campaign knows are that number: see `SameNumbers`.
@@ -189,11 +190,13 @@ def keys(frame: pd.DataFrame, state: CampaignState, source: str) -> list[Key]:
         frame: n rows with the features.
         state: of the campaign.
         source: of the rows, for messages.
+        where: n numbers of the rows there; None counts from 1.
 
     Raises:
         InputError: a cell that its kind does not allow.
     """
-    where, parts, columns = np.arange(1, len(frame) + 1), [], state.settings.columns
+    where, parts = np.arange(1, len(frame) + 1) if where is None else where, []
+    columns = state.settings.columns
     for name, kind in columns.features.items():
         cells = convert(frame[name], str(kind), Place(source, name, where), unit=columns.unit(name) or "")
         numbers = state.same[name].named(cells.to_numpy()) if kind == "continuous" else cells
@@ -260,6 +263,8 @@ class EntryCounts:
         empty: rows without a value, in a file that has some of the targets only; they say nothing.
         values: target -> new values.
         absent: targets that the file does not have.
+        invalid: rows that were left out because they cannot be read.
+        notes: what a user should know of how the file was read, a line each.
     """
 
     measured: int = 0
@@ -271,3 +276,5 @@ class EntryCounts:
     empty: int = 0
     values: Counter[str] = field(default_factory=Counter)
     absent: tuple[str, ...] = ()
+    invalid: tuple[Fault, ...] = ()
+    notes: tuple[str, ...] = ()

@@ -68,6 +68,11 @@ def _record_options(parser: ArgumentParser) -> None:
     )
     add("--extra", action="store_true", help="also enter what was not proposed")
     add("--replicate", action="store_true", help="a second, different value is one more measurement")
+    add(
+        "--drop-invalid",
+        action="store_true",
+        help="leave out rows that cannot be read; they stay pending, and are listed",
+    )
     add("--give-up", type=str, help="file of pending experiments that will not be tried; they may be proposed again")
 
 
@@ -85,7 +90,7 @@ def _init(options: Namespace) -> Campaign:
     from ..screening.table import find_columns
 
     settings = Settings(columns, fitting, choice, rounds.written_out())
-    file = open_source(options.measured)
+    file = open_source(options.measured, columns.named)
     find_columns(file, replace(columns, id=None))  # before torch takes its time
 
     from ..campaign import Campaign
@@ -145,18 +150,23 @@ def _record(options: Namespace) -> EntryCounts:
     if (options.results is None) == (options.give_up is None):
         raise InputError("give either --results FILE or --give-up FILE")
     from ..campaign import Campaign
+    from ..screening.invalid import told
 
     campaign = Campaign.open(options.folder)
     _say_changes(campaign)
     if options.give_up is not None:
-        if options.extra or options.replicate:
-            raise InputError("--extra and --replicate go with --results")
+        if options.extra or options.replicate or options.drop_invalid:
+            raise InputError("--extra, --replicate and --drop-invalid go with --results")
         counts = campaign.give_up(options.give_up)
     else:
-        counts = campaign.record(options.results, options.extra, options.replicate)
+        counts = campaign.record(options.results, options.extra, options.replicate, options.drop_invalid)
+    for note in counts.notes:
+        print(f"note: {note}")
     state = campaign.state()
     values, still = _by_target(counts, state) if state.settings.columns.several else ("", "")
     print(f"{options.results or options.give_up}: {_said(counts)}{values}")
+    if counts.invalid:
+        print(told(counts.invalid, campaign.folder.left_out))
     print(f"{len(state.pending)} experiments are pending{still}")
     return counts
 

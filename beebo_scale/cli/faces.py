@@ -109,7 +109,6 @@ FACES = {
         without={
             "id": "the rows of a landscape are named by their numbers",
             "batch": "a landscape is taken as measured at once",
-            "drop_invalid": "a landscape is played whole",
             "units": "a landscape is one file, whose units are found",
             "likelihood": "the strategies share one Gaussian surrogate",
             "temperature": "T' of each round is --temperatures",

@@ -9,7 +9,8 @@ from typing import Any
 from jsonargparse import Namespace
 
 from ..errors import InputError
-from ..screening.batch import check_output
+from ..screening.batch import check_output, dropped_path
+from ..screening.invalid import COLUMNS
 from ..screening.outputs import PREDICTED, Output, batch_outputs, check_outputs, table_form, text_form
 
 READ = ("measured", "warm_start", "surrogate", "library", "pending", "exclude", "stock")  # options that name files
@@ -40,7 +41,10 @@ def check_training(command: str, options: Namespace) -> None:
     files = [("data.file", options.data.file), ("ckpt_path", options.get("ckpt_path")), *configs(options)]
     if command == "predict":
         form = table_form(["row"], PREDICTED)
-        check_outputs([Output(check_output(options.out), form, "out")], files)
+        outputs = [Output(check_output(options.out), form, "out")]
+        if options.data.drop_invalid:
+            outputs.append(Output(dropped_path(options.out), table_form(COLUMNS, ())))
+        check_outputs(outputs, files)
     if command == "fit":
         root, given = Path(options.trainer.default_root_dir), options.get("ckpt_path")
         there = [name for name in (f"{options.checkpoint.filename}.ckpt", "last.ckpt") if (root / name).exists()]
@@ -71,6 +75,7 @@ def check_simulation(options: Namespace, runs: Iterable[str]) -> None:
         [
             Output(folder / "rounds.csv", table_form(["strategy", "seed", "round", "measured"], ())),
             Output(folder / "summary.csv", summary),
+            Output(dropped_path(folder / "rounds.csv"), table_form(COLUMNS, ())),
             Output(folder / "summary.md", text_form("# Closed loops: ")),
             Output(folder / "curves.png", lambda path: (folder / "summary.csv").exists()),
         ],

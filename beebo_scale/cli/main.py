@@ -16,6 +16,7 @@ from jsonargparse import ArgumentError, ArgumentParser, Namespace
 
 from ..errors import InputError, WorkerError
 from ..screening.batch import written
+from ..screening.places import WAY, reworded
 from .arguments import plain_words
 from .configs import limit_yaml, with_own_configs
 from .ends import CLOSED_PIPE, FULL, Printed, closed, complain, interrupted, printed
@@ -101,7 +102,7 @@ def _run(arguments: Sequence[str]) -> int:
     except InputError as error:
         # An error that all workers have is printed by the first one; an error of one worker by that worker.
         if _first_process() or isinstance(error, WorkerError):
-            complain(" ".join(str(error).split()))
+            complain(" ".join(reworded(str(error), _way(arguments)).split()))
         return 2
     except KeyboardInterrupt as interrupt:
         complain(f"interrupted, {interrupted(str(interrupt))}")
@@ -112,6 +113,16 @@ def _run(arguments: Sequence[str]) -> int:
         complain(f"{error.filename or 'a file'} cannot be written ({error.strerror}); free the place")
         return 2
     return 0
+
+
+def _way(arguments: Sequence[str]) -> str:
+    """How a command leaves out rows that cannot be read; empty if it does not."""
+    command = next(iter(arguments), "")
+    if command in TRAINING:
+        return "--data.drop_invalid true"
+    if command == "campaign" and "suggest" in arguments[1:2]:
+        return "drop_invalid: true in campaign.yaml"
+    return "" if "status" in arguments[1:2] or any(word.startswith("--give-up") for word in arguments) else WAY
 
 
 def _first_process() -> bool:

@@ -62,7 +62,8 @@ def run(options: Namespace) -> Batch:
         device = device_of(options.device)
         surrogate = load_surrogate(options.surrogate)
         kinds = ", ".join(f"{name} ({kind})" for name, kind in surrogate.encoder.kinds.items())
-        _say(workers, f"{options.surrogate}: {surrogate.kind} surrogate of {surrogate.target}; features: {kinds}")
+        id = "" if columns.id is None else f"; id: {columns.id}"
+        _say(workers, f"{options.surrogate}: {surrogate.kind} surrogate of {surrogate.target}; features: {kinds}{id}")
         prepared = prepare(choice, surrogate.encoder, surrogate.measured_rows, columns.id, columns.drop_invalid)
         with _ledger(options, prepared, workers, device.type) as ledger:
             batch = choose(prepared, surrogate, ChunkRunner(workers, ledger), device)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 FACE = FACES["simulate"]
 ABOUT = {  # option -> what it is about
-    **dict.fromkeys(("target", "features", "noise_variance", "minimize", "top"), "landscape"),
+    **dict.fromkeys(("target", "features", "noise_variance", "drop_invalid", "minimize", "top"), "landscape"),
     **dict.fromkeys(("dimension", "noise", "effective"), "function"),
 }
 
@@ -67,7 +67,9 @@ def _strategies() -> str:
 
 def run(options: Namespace) -> Results:
     """Check, run what is not finished, print the page."""
-    from ..proposal.jobs.run_folder import stopping_on_sigterm
+    from ..proposal.jobs.run_folder import make_folder, stopping_on_sigterm
+    from ..screening.batch import dropped_path, write_text
+    from ..screening.invalid import listed, told
     from ..simulation import FUNCTION_STRATEGIES, LANDSCAPE_STRATEGIES, Landscape, Options, simulate
 
     columns, fitting, choice, rounds = FACE.read(options)
@@ -77,6 +79,10 @@ def run(options: Namespace) -> Results:
         LANDSCAPE_STRATEGIES if isinstance(world, Landscape) else FUNCTION_STRATEGIES
     )
     check_simulation(options, [f"{name}-{options.first_seed + i}" for i in range(options.seeds) for name in strategies])
+    if isinstance(world, Landscape) and world.invalid:
+        path = dropped_path(make_folder(options.run_dir) / "rounds.csv")
+        write_text(path, listed(world.invalid))
+        print(told(world.invalid, path))
     made = Options(fitting, rounds.by_round, options.kappa, choice.search, options.risk, not options.cold)
     with stopping_on_sigterm(), told_when_stopped(lambda: _kept(options)):
         results = simulate(
@@ -126,12 +132,15 @@ def _world(options: Namespace, columns: Columns, choice: Choice) -> Landscape | 
         columns.features,
         minimize=choice.minimize,
         noise_variance=columns.noise_variance,
+        drop_invalid=columns.drop_invalid,
         top=options.top,
     )
     left_out = f", {landscape.dropped} without a target left out" if landscape.dropped else ""
     left_out += f", {landscape.repeats} repeats averaged" if landscape.repeats else ""
     kinds = ", ".join(f"{name} ({kind})" for name, kind in landscape.rows.kinds.items())
     print(f"{options.landscape}: {len(landscape)} distinct inputs{left_out}; features: {kinds}", flush=True)
+    for note in landscape.notes:
+        print(f"note: {note}")
     return landscape
 
 

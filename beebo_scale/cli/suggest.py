@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 from jsonargparse import ArgumentParser, Namespace
 
-from ..specs import Choice, Columns
 from .faces import FACES
 from .guards import check_batch
 from .outputs import add_plate_options, announce, layout_of, picks_of, write_batch
@@ -37,11 +36,16 @@ def add_options(parser: ArgumentParser) -> None:
 def run(options: Namespace) -> Batch:
     """Check everything that can be checked at once, fit, choose, write."""
     columns, fitting, choice = FACE.read(options)
+    from ..screening.table import read_columns, read_measured
+
     fitting.check_noise(columns.noise_variance is not None)
     choice.check_source()
     check_batch(options)
     layout, picks = layout_of(options, choice.seed), picks_of(options, columns.id)
-    table = read_measured(options.measured, columns, choice)
+    if choice.library is None:
+        table = read_columns(options.measured, columns)
+    else:
+        table = read_measured(options.measured, columns, choice.library)
     left_out = f", {table.dropped} without {table.target} left out" if table.dropped else ""
     print(f"{table.source}: {len(table)} measured rows{left_out}\n{table.describe()}", flush=True)
 
@@ -62,18 +66,6 @@ def run(options: Namespace) -> Batch:
         surrogate.save(options.save_model)
     announce(batch, options.out, write_batch(batch, options.out, layout, picks))
     return batch
-
-
-def read_measured(source: str, columns: Columns, choice: Choice) -> Table:
-    """The measured rows. Where a library has the ids, these rows need none: then an id column is no feature."""
-    from ..screening.files.opening import open_source
-    from ..screening.table import read_columns
-
-    file = open_source(source)
-    if choice.library is not None and columns.id is not None:
-        there = columns.features is None and columns.id in file.columns
-        columns = replace(columns, id=columns.id if there else None)
-    return read_columns(file, columns)
 
 
 def _remark(surrogate: Surrogate, table: Table) -> None:

@@ -17,7 +17,9 @@ from ..energy import Energy, MeanEnergy, PointEnergy, SoftmaxEnergy, TargetEnerg
 from ..errors import InputError
 from ..posterior import Posterior
 from ..screening import Batch
+from ..screening.encoding import CategoricalColumn
 from ..screening.invalid import Fault
+from ..screening.measured.labels import labels_near
 from ..specs import Choice, plain
 from ..surrogates.approximate.judged import GAIN_TOLERANCE, batch_gain_error, raised
 from .box.blocks import ranked
@@ -110,7 +112,10 @@ def _known_well(
         if higher is None:
             break
         surrogate = higher
-    notes = [*prepared.notes, *found.notes]
+    levels = {
+        column.name: column.levels for column in prepared.encoder.columns if isinstance(column, CategoricalColumn)
+    }
+    notes = [*prepared.notes, *found.notes, *labels_near(found.frame, levels)]
     record: dict[str, Any] = {"batch_information_gain_error": error}
     if beside:
         record["batch_information_gain_error_beside"] = beside

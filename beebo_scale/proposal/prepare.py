@@ -157,7 +157,9 @@ def _rules(
     library: Library | None,
 ) -> tuple[Rules, tuple[str, ...]]:
     """What must not be proposed, and what to say of it."""
-    ids, notes = excluded_ids(excluded, library)
+    ids, told = excluded_ids(excluded, library)
+    named = [*excluded, *([] if pending is None else [pending])]
+    notes = (*(() if library is None else library.notes), *(note for rows in named for note in rows.notes), *told)
     rules = Rules(
         measured=measured,
         pending=None if pending is None else encoded_rows(pending, encoder, library),

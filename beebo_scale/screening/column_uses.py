@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ..errors import InputError
-from .columns import ALPHABETS, check_scalars, missing_text
+from .columns import ALPHABETS, check_scalars, missing_text, odd_cells
 from .content.recognised import LOOKED_AT, MUTATED, are_relations, recognised
-from .files.numerals import numbers, text_counts
+from .files.numerals import Numbers, numbers, text_counts
 from .files.quantities import Form, advice_on, amounts, in_doubt, parts_of
 from .files.source import Source, listing
 from .places import Place, shown
@@ -65,7 +65,7 @@ class Use:
     unit: str = ""
 
 
-def infer(values: pd.Series, typed: bool, place: Place, unit: str | None = None) -> Use:
+def infer(values: pd.Series, typed: bool, place: Place, unit: str | None = None, drop_invalid: bool = False) -> Use:
     """The kind of a feature column whose kind was not named: numbers are continuous, all else is what it looks like.
 
     Args:
@@ -73,6 +73,7 @@ def infer(values: pd.Series, typed: bool, place: Place, unit: str | None = None)
         typed: whether the cells have types; text is no number then, but with a unit it is.
         place: where they stand.
         unit: of its numbers, where it is known.
+        drop_invalid: a column of numbers may hold some words, whose rows are left out later.
 
     Raises:
         InputError: numbers with something else among them or around them, so that neither kind would be right; or
@@ -95,8 +96,16 @@ def infer(values: pd.Series, typed: bool, place: Place, unit: str | None = None)
             raise _asked(cells, place, f"which may be numbers in {found.unit!r} or names")
         return Use(place.column, "continuous", "holds numbers" + (f" in {known!r}" if known else ""), known)
     if found.bad.any() and not dates:
+        if drop_invalid and _but_for_words(cells, found, known):
+            return Use(place.column, "continuous", f"holds numbers, but for {found.bad.sum()} cells", known)
         _check_mixed(cells, texts, found.bad, place, typed, known)
     return _of_texts(cells, texts, place)
+
+
+def _but_for_words(cells: pd.Series, found: Numbers, unit: str) -> bool:
+    """Whether most cells are numbers, and the others say no more than a word does."""
+    words = cells[found.bad].astype(object).astype(str)
+    return np.isfinite(found.values).sum() > len(cells) / 2 and not any(advice_on(word, unit) for word in words)
 
 
 def _check_mixed(
@@ -115,9 +124,10 @@ def _check_mixed(
     told = [advice_on(cell, unit) if cell in parts else None for cell in wrong]
     first, way = next(((cell, way) for cell, way in zip(wrong, told, strict=True) if way), (wrong.iloc[0], None))
     bad[bad] = [one == way for one in told]
+    way = way or "give numbers, leave the row out (--drop-invalid)"
     raise InputError(
         f"{place.source}: column {place.column!r} looks like numbers but holds {shown(first)} "
-        f"({place.where(bad)}); {way or 'give numbers'}, or declare {place.column!r} as categorical"
+        f"({place.where(bad)}); {way}, or declare {place.column!r} as categorical"
     )
 
 
@@ -163,6 +173,8 @@ def uses_of(
     rows: np.ndarray,
     named: bool,
     units: Mapping[str, str] | None = None,
+    aside: Mapping[str, str] | None = None,
+    drop_invalid: bool = False,
 ) -> tuple[Use, ...]:
     """What each column of a file is used for.
 
@@ -174,6 +186,8 @@ def uses_of(
         rows: n row numbers in the file.
         named: whether the features were named; otherwise columns may be left aside.
         units: of columns, where they are known.
+        aside: columns that are left aside -> why.
+        drop_invalid: whether rows with a cell that does not fit its column are left out.
     """
     units, roles = units or {}, {column: role for role, column in used.items()}
     uses = [_named(column, role, units.get(column, "")) for column, role in roles.items() if column not in wanted]
@@ -182,15 +196,17 @@ def uses_of(
     for name, kind in wanted.items():
         place = Place(file.name, name, rows)
         check_scalars(raw[name], place)
-        reason = None if named else reason_to_ignore(raw[name], place)
+        odd = odd_cells(raw[name], place)
+        cells, place = raw[name][~odd], Place(file.name, name, rows[~odd])
+        reason = None if named else reason_to_ignore(cells, place) or (aside or {}).get(name)
         if reason:
             uses.append(Use(name, IGNORED, reason))
-        elif not named and (why := counter(raw[name], small_words(name))):
+        elif not named and (why := counter(cells, small_words(name))):
             counters[name] = why
-        elif kind is None and not named and _mutated(raw[name]):
+        elif kind is None and not named and _mutated(cells):
             mutated.append(name)
         elif kind is None:
-            uses.append(infer(raw[name], file.typed, place, units.get(name)))
+            uses.append(infer(cells, file.typed, place, units.get(name), drop_invalid))
         else:
             unit = units.get(name) or (numbers(raw[name], None).unit if kind == "continuous" else "")
             uses.append(_named(name, kind, unit))

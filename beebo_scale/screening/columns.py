@@ -8,8 +8,9 @@ import numpy as np
 
 from .files.numerals import Numbers, numbers, too_long
 from .files.quantities import advice_on
+from .files.sheet_cells import SheetCell
 from .fingerprints import check_molecules
-from .places import CellError, Place, shown
+from .places import SHEET, WAY, CellError, Place, shown
 from .same import BLANKS, WHOLE
 
 if TYPE_CHECKING:
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 
 ALPHABETS = {"protein": "ACDEFGHIKLMNPQRSTVWY", "dna": "ACGT"}
 COLUMN_KINDS = ("continuous", "categorical", *ALPHABETS, "smiles")
+EMPTY = "is empty"
 LARGEST, LEAST = 1e150, 1e-150  # sizes of numbers whose squares are numbers, with room for sums
 
 
@@ -36,6 +38,27 @@ def check_scalars(values: pd.Series, place: Place) -> None:
     bad = np.array([not pd.api.types.is_scalar(cell) for cell in values], dtype=bool)
     if bad.any():
         raise place.error("holds several values per cell", bad, "give one value per cell")
+
+
+def odd_cells(values: pd.Series, place: Place) -> np.ndarray:
+    """Mark error values of a sheet, and dates that a spreadsheet may have made of labels (n booleans)."""
+    if not SHEET.search(place.source):
+        return np.zeros(len(values), dtype=bool)
+    return np.array([isinstance(cell, SheetCell) for cell in values], dtype=bool)
+
+
+def check_odd(values: pd.Series, place: Place) -> None:
+    """Refuse them.
+
+    Raises:
+        CellError: there is one.
+    """
+    bad = odd_cells(values, place)
+    if bad.any():
+        cell = values.iloc[int(np.argmax(bad))]
+        others = f", and {bad.sum() - 1} more of this column are like it" if bad.sum() > 1 else ""
+        text = f"{place.source}: column {place.column!r}: the cell {cell.cell} holds {cell.what}{others}; {cell.way}"
+        raise CellError(f"{text}, or leave the row out (--drop-invalid)", bad, f"holds {cell.what}")
 
 
 def missing_text(values: pd.Series) -> np.ndarray:
@@ -70,6 +93,7 @@ def check_amounts(values: pd.Series, place: Place, advice: str, unit: str | None
     Raises:
         CellError: a cell is neither empty nor a number, or in another unit than the others.
     """
+    check_odd(values, place)
     found = numbers(values, unit)
     if found.bad.any():
         first = values.iloc[int(np.argmax(found.bad))]
@@ -112,10 +136,11 @@ def feature_numbers(values: pd.Series, place: Place, unit: str | None = None) ->
     Raises:
         CellError: a cell is missing, no number, infinite, too large, or in another unit than the others.
     """
-    found = check_amounts(values, place, f"give numbers, or declare {place.column!r} as categorical", unit)
+    way = f"give numbers, leave the row out ({WAY}), or declare {place.column!r} as categorical"
+    found = check_amounts(values, place, way, unit)
     parsed = found.values
     if np.isnan(parsed).any():
-        raise place.error("is empty", np.isnan(parsed), "fill the cell or leave the row out (--drop-invalid)")
+        raise place.error(EMPTY, np.isnan(parsed), "fill the cell or leave the row out (--drop-invalid)")
     if np.isinf(parsed).any():
         raise place.error("is infinite", np.isinf(parsed), "correct the cell or leave the row out (--drop-invalid)")
     check_size(parsed, place)
@@ -148,10 +173,11 @@ def convert(
 
     if kind == "continuous":
         return pd.Series(feature_numbers(values, place, unit).values, index=values.index)
+    check_odd(values, place)
     missing = missing_text(values)
     if missing.any():
         raise place.error(
-            "is empty", missing, "fill the cell (a level may be called None) or leave the row out (--drop-invalid)"
+            EMPTY, missing, "fill the cell (a level may be called None) or leave the row out (--drop-invalid)"
         )
     text: pd.Series = values.astype(object).astype(str) if values.dtype.kind == "O" else values.astype(str)
     text = text.str.strip(BLANKS)  # 'DMF ' and 'DMF' are one solvent

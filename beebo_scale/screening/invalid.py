@@ -39,6 +39,16 @@ class Fault:
     why: str
 
 
+def faults_of(cells: pd.Series, bad: np.ndarray, place: Place, why: str = "is no number") -> list[Fault]:
+    """The cells (n) of a column that are marked in `bad`."""
+    rows = np.flatnonzero(bad)
+    texts = [str(cells.iloc[row])[:CELL_LENGTH] for row in rows]
+    return [
+        Fault(place.source, int(place.rows[row]), place.column, text, why)
+        for row, text in zip(rows, texts, strict=True)
+    ]
+
+
 def find_faults(
     raw: pd.DataFrame, kinds: Mapping[str, str], source: str, numbers: np.ndarray, lengths: Mapping[str, int]
 ) -> tuple[np.ndarray, list[Fault]]:

@@ -9,6 +9,8 @@ import numpy as np
 
 from ..errors import InputError
 
+WAY = "--drop-invalid"
+WITHOUT_WAY = re.compile(rf",?( or)? leave (the|these) rows? out \({WAY}\)| \(or {WAY}\)")
 SHEET = re.compile(r"\.xls[xm]#", re.IGNORECASE)  # in the name of a sheet of a workbook
 
 
@@ -61,3 +63,8 @@ def shown(value: object, limit: int = 40) -> str:
     """Quote a cell, cut to a length that fits one line."""
     text = repr(value)
     return text if len(text) <= limit else text[: limit - 3] + "..."
+
+
+def reworded(message: str, way: str = "") -> str:
+    """A message with another way to leave rows out, or with none where there is none."""
+    return message.replace(WAY, way) if way else WITHOUT_WAY.sub("", message)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -12,25 +12,22 @@ import numpy as np
 
 from ..errors import InputError
 from ..specs import Columns, keywords_of
-from .column_uses import Use, infer, left_aside, table_of, uses_of
+from .column_uses import IGNORED, Use, infer, left_aside, table_of, uses_of
 from .columns import (
     COLUMN_KINDS,
-    LARGEST,
-    LEAST,
-    check_amounts,
     check_ids,
-    check_numbers,
     check_scalars,
-    check_size,
     convert,
     feature_numbers,
-    missing_text,
 )
 from .content.notes import told_of_limits, told_of_small_letters
-from .files.numerals import Numbers
-from .files.opening import Source, did_you_mean, listing, open_source
+from .files.opening import Source, did_you_mean, listing, open_parts, open_source
 from .invalid import Fault, all_invalid, find_faults
-from .places import Place, shown
+from .measured.labels import labels_alike, labels_of_dates
+from .measured.rows import below_a_gap, check_points, summary_rows
+from .measured.target import batch_labels, check_learnable, noise_of, targets_of
+from .measured.unneeded import unneeded
+from .places import CellError, Place, shown
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -59,7 +56,7 @@ class Table:
         batch_column: where these stand.
         numbers: n row numbers in the source, from 1; None for a library.
         units: column -> what stands around its numbers, or what was said of them; none for numbers alone.
-        notes: what a user should know of the file, one line each.
+        notes: what a user should know of how the source was read, a line each.
     """
 
     frame: pd.DataFrame
@@ -89,7 +86,7 @@ class Table:
         return list(self.kinds)
 
     def describe(self) -> str:
-        """Column, use (a kind, a role, or ignored) and why, one line each, and the notes, to print."""
+        """Column, use (a kind, a role, or ignored) and why, then the notes; one line each, to print."""
         return "\n".join([table_of(self.uses), *(f"note: {note}" for note in self.notes)])
 
     def take(self, rows: np.ndarray) -> Table:
@@ -122,36 +119,49 @@ def read_table(
     return read_columns(source, Columns(target, **columns))
 
 
-def read_columns(source: str | os.PathLike[str] | pd.DataFrame | Source, columns: Columns) -> Table:
-    """`read_table` with what the columns are as one value."""
-    file, id, targets = open_source(source), columns.id, columns.targets
+def read_columns(
+    source: str | os.PathLike[str] | pd.DataFrame | Source, columns: Columns, offered: Collection[str] | None = None
+) -> Table:
+    """`read_table` with what the columns are as one value.
+
+    Args:
+        source: as in `read_table`, or what is open already.
+        columns: what the columns are.
+        offered: columns of the candidates; others that nobody named are no features.
+    """
+    file, targets = open_source(source, columns.named), columns.targets
     used, wanted = find_columns(file, columns)
     raw = file.load(list(dict.fromkeys([*used.values(), *wanted])))
-    found = [target_of(file.name, raw[name], name, columns.unit(name)) for name in targets]
-    parsed = [one.values for one in found]
-    y = np.stack(parsed, axis=-1) if columns.several else parsed[0]
-    rows = np.flatnonzero(~np.isnan(np.stack(parsed)).all(axis=0))
-    dropped = len(raw) - len(rows)
-    raw, y = raw.iloc[rows].reset_index(drop=True), y[rows]
-    units = {name: columns.unit(name) or one.unit for name, one in zip(targets, found, strict=True)}
-    uses = uses_of(file, raw, wanted, used, rows + 1, columns.features is not None, columns.known_units | units)
+    check_points(file, raw)
+    y, faults, own = targets_of(file, raw, columns)
+    units = columns.known_units | own
+    rows = np.flatnonzero(~np.isnan(y.reshape(len(y), -1)).all(axis=1))
+    numbers = file.numbers(rows)
+    dropped = len(raw) - len(set(numbers.tolist()) | {fault.row for fault in faults})
+    whole, raw, y = raw, raw.iloc[rows].reset_index(drop=True), y[rows]
+    aside = unneeded(raw, wanted, offered) if columns.features is None else {}
+    named = columns.features is not None
+    uses = uses_of(file, raw, wanted, used, numbers, named, units, aside, columns.drop_invalid)
     kinds = {use.column: use.use for use in uses if use.use in COLUMN_KINDS}
     if not kinds:
         raise InputError(f"{file.name}: no feature column; name some with their kinds ({left_aside(uses)})")
-    faults: list[Fault] = []
     if columns.drop_invalid:
-        bad, faults = find_faults(raw, kinds, file.name, rows + 1, {})
-        raw, y, rows = raw[~bad].reset_index(drop=True), y[~bad], rows[~bad]
+        bad, more = find_faults(raw, kinds, file.name, numbers, {})
+        faults = sorted([*faults, *more], key=lambda fault: fault.row)
+        raw, y, numbers = raw[~bad].reset_index(drop=True), y[~bad], numbers[~bad]
         if not len(raw):
             raise all_invalid(file.name, faults)
         for name, values in zip(targets, y.reshape(len(y), -1).T, strict=True):
-            _check_learnable(file.name, values[~np.isnan(values)], name)
-    variance, batch = columns.noise_variance, columns.batch
-    noise = None if variance is None else noise_of(raw[variance], Place(file.name, variance, rows + 1))
-    frame, kinds, own = feature_frame(file, raw, kinds, id, rows + 1, columns.known_units)
+            check_learnable(file.name, values[~np.isnan(values)], name)
+    variance, batch, id = columns.noise_variance, columns.batch, columns.id
+    noise = None if variance is None else noise_of(raw[variance], Place(file.name, variance, numbers))
+    try:
+        frame, kinds, own = feature_frame(file, raw, kinds, id, numbers, columns.known_units)
+    except CellError as error:
+        raise summary_rows(file, error, numbers) from None
     units = {name: unit for name, unit in (units | own).items() if unit}
     if id is not None:
-        _check_ids(frame[id], Place(file.name, id, rows + 1))
+        _check_ids(frame[id], Place(file.name, id, numbers))
     return Table(
         frame,
         kinds,
@@ -161,15 +171,46 @@ def read_columns(source: str | os.PathLike[str] | pd.DataFrame | Source, columns
         y=y,
         noise_variance=noise,
         dropped=dropped,
+        before=file.before,
         uses=uses,
         invalid=tuple(faults),
         weights=columns.weights,
-        batch=None if batch is None else batch_labels(raw[batch], Place(file.name, batch, rows + 1)),
+        batch=None if batch is None else batch_labels(raw[batch], Place(file.name, batch, numbers)),
         batch_column=batch,
-        numbers=rows + 1,
+        numbers=numbers,
         units=units,
-        notes=told_of_limits(file, uses, rows, columns.goal) + told_of_small_letters(raw, kinds),
+        notes=(
+            *file.notes,
+            *below_a_gap(file, whole, numbers - 1 - file.before),
+            *told_of_limits(file, uses, numbers - 1 - file.before, columns.goal),
+            *told_of_small_letters(raw, kinds),
+            *labels_alike(frame, kinds),
+            *labels_of_dates(frame, kinds, file.name, numbers),
+        ),
     )
+
+
+def read_measured(source: str | os.PathLike[str] | pd.DataFrame | Source, columns: Columns, library: object) -> Table:
+    """Measured rows of candidates whose ids the library has: these rows need none, and an id is no feature.
+
+    Args:
+        source: as in `read_table`, or what is open already.
+        columns: what the columns are.
+        library: the candidates; of a file, columns that it lacks are no features unless they are named.
+    """
+    file, offered, id = open_source(source, columns.named), None, columns.id
+    if isinstance(library, (str, os.PathLike)):
+        offered = open_parts(library, [*file.columns, *columns.named])[0].columns
+    there = columns.features is None and id in file.columns
+    table = read_columns(file, columns if there else replace(columns, id=None), offered)
+    if id is None or there:
+        return table
+    shown = [
+        replace(use, use="id", why="named") if use.column == id and use.use == IGNORED else use for use in table.uses
+    ]
+    if id not in file.columns:
+        shown.append(Use(id, "id", "of the library; measured rows need none"))
+    return replace(table, uses=tuple(shown))
 
 
 def find_columns(file: Source, columns: Columns) -> tuple[dict[str, str], dict[str, str | None]]:
@@ -184,20 +225,6 @@ def find_columns(file: Source, columns: Columns) -> tuple[dict[str, str], dict[s
     for name in columns.known_units:
         file.require(name, "unit")
     return used, wanted_kinds(file, columns.features, used)
-
-
-def batch_labels(cells: pd.Series, place: Place) -> np.ndarray:
-    """The batch of each row as n texts, empty where it is missing.
-
-    Raises:
-        InputError: all are missing.
-    """
-    check_scalars(cells, place)
-    missing = missing_text(cells)
-    if missing.all():
-        raise place.error("(batch) is empty", missing, "name the column of plates, or leave batch out")
-    text = cells.astype(object).astype(str).str.strip()
-    return np.where(missing, "", text).astype(object)
 
 
 def read_library(
@@ -218,13 +245,13 @@ def read_library(
     Raises:
         InputError: the file, a column or a cell is not usable.
     """
-    file = open_source(source)
+    file = open_source(source, [*([] if id is None else [id]), *kinds])
     used = {} if id is None else {"id": file.require(id, "id")}
     wanted = wanted_kinds(file, kinds, used)
     raw = file.load(list(dict.fromkeys([*used.values(), *wanted])))
     if not len(raw):
         raise InputError(f"{file.name} has a header but no rows; a library needs at least one candidate")
-    numbers, faults = np.arange(1, len(raw) + 1), list[Fault]()
+    numbers, faults = file.numbers(len(raw)), list[Fault]()
     if drop_invalid:
         bad, faults = find_faults(raw, {n: str(k) for n, k in wanted.items()}, file.name, numbers, {})
         raw, numbers = raw[~bad].reset_index(drop=True), numbers[~bad]
@@ -233,7 +260,7 @@ def read_library(
     frame, found, units = feature_frame(file, raw, wanted, id, numbers)
     if id is not None:
         _check_ids(frame[id], Place(file.name, id, numbers))
-    return Table(frame, found, id, file.name, invalid=tuple(faults), units=units)
+    return Table(frame, found, id, file.name, before=file.before, invalid=tuple(faults), units=units, notes=file.notes)
 
 
 def wanted_kinds(
@@ -275,59 +302,6 @@ def _listed(file: Source, features: Iterable[str] | None, used: list[str]) -> di
     if repeated:
         raise InputError(f"{file.name}: the feature {repeated[0]!r} is listed twice; list it once")
     return dict.fromkeys(names)
-
-
-def target_of(source: str, values: pd.Series, column: str, unit: str | None = None) -> Numbers:
-    """Return a whole target column, NaN where the target is missing; `unit` is the one it may have, None for any one.
-
-    Raises:
-        InputError: text, infinite, or nothing to learn from.
-    """
-    place = Place(source, column, np.arange(1, len(values) + 1))
-    if not len(values):
-        raise InputError(f"{source} has a header but no rows; give at least two measurements")
-    check_scalars(values, place)
-    found = check_amounts(values, place, "give a numeric column as the target", unit)
-    y = found.values
-    if np.isinf(y).any():
-        raise place.error("is infinite", np.isinf(y), "correct the cell, or empty it to drop the row")
-    check_size(y, place)
-    measured = y[~np.isnan(y)]
-    if (measured != 0).any() and np.abs(measured).max() < LEAST:
-        tiny = np.nan_to_num(y) != 0
-        what = f"is {y[np.argmax(tiny)]:g}, and all of it too small to compute with,"
-        raise place.error(what, tiny, "give the column in a smaller unit")
-    if not len(measured):
-        raise InputError(f"{source}: column {column!r} is empty in all {len(y)} rows; name the measured column")
-    _check_learnable(source, measured, column)
-    return found
-
-
-def _check_learnable(source: str, measured: np.ndarray, column: str) -> None:
-    if len(measured) < 2:
-        few = "only one row" if len(measured) else "no row that can be read"
-        raise InputError(f"{source}: column {column!r} has a value in {few}; give at least two measurements")
-    if (measured == measured[0]).all():
-        raise InputError(
-            f"{source}: column {column!r} is {measured[0]:g} in every measured row, so there is nothing to learn; "
-            "name another column"
-        )
-
-
-def noise_of(values: pd.Series, place: Place) -> np.ndarray:
-    """Return known variances as n float64.
-
-    Raises:
-        InputError: one is missing, not a number, or not above 0.
-    """
-    check_scalars(values, place)
-    noise = check_numbers(values, place, "give a numeric column of variances")
-    bad = ~((noise >= LEAST**2) & (noise <= LARGEST**2))
-    if bad.any():
-        first = noise[np.argmax(bad)]
-        what = "empty" if np.isnan(first) else f"{first:g}"
-        raise place.error(f"(noise variance) is {what}", bad, "give a finite variance above 0 for every target")
-    return noise
 
 
 def feature_frame(

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from .. import datasets
 from ..errors import InputError
 from ..screening import Encoder, Table
-from ..screening.files.opening import open_source
+from ..screening.invalid import Fault
 from ..screening.packing import Packing, pack
 from ..screening.table import read_columns
 from ..specs import Columns
@@ -40,6 +40,8 @@ class Landscape:
         top: number of best rows whose recall counts.
         dropped: rows of the file without a target.
         repeats: rows that repeat an earlier input.
+        invalid: rows of the file that cannot be read.
+        notes: what a user should know of how the file was read, a line each.
     """
 
     rows: Table
@@ -47,6 +49,8 @@ class Landscape:
     top: int = 1
     dropped: int = 0
     repeats: int = 0
+    invalid: tuple[Fault, ...] = ()
+    notes: tuple[str, ...] = ()
     _packed: dict[Encoder, torch.Tensor] = field(default_factory=dict, repr=False)  # of the last encoder
 
     @classmethod
@@ -58,6 +62,7 @@ class Landscape:
         *,
         minimize: bool = False,
         noise_variance: str | None = None,
+        drop_invalid: bool = False,
         top: int | None = None,
     ) -> Landscape:
         """Read a landscape; rows without a target are dropped and counted.
@@ -68,6 +73,7 @@ class Landscape:
             features: column -> kind, or names; None takes every other column.
             minimize: small targets are good.
             noise_variance: column with the known variance of each target.
+            drop_invalid: leave out rows that cannot be read, instead of refusing the file.
             top: number of best rows whose recall counts; None takes one in a hundred.
 
         Raises:
@@ -79,8 +85,7 @@ class Landscape:
             source = datasets.gb1()
         if target is None:
             raise InputError(f"{name}: name the target, the column to improve")
-        file = open_source(source)
-        read = read_columns(file, Columns(target, features, noise_variance=noise_variance))
+        read = read_columns(source, Columns(target, features, noise_variance=noise_variance, drop_invalid=drop_invalid))
         numbers = read.numbers
         assert numbers is not None
         read = replace(read, source=read.source if name is source else str(name))
@@ -89,7 +94,7 @@ class Landscape:
         top = max(1, len(table) // TOP_SHARE) if top is None else top
         if not 1 <= top < len(table):
             raise InputError(f"top = {top}: give 1 or more, and less than the {len(table)} rows of {table.source}")
-        return cls(table, not minimize, top, read.dropped, len(read) - len(table))
+        return cls(table, not minimize, top, read.dropped, len(read) - len(table), read.invalid, read.notes)
 
     def __len__(self) -> int:
         return len(self.rows)

@@ -93,6 +93,12 @@ class Columns:
         return self.known_units.get(column)
 
     @property
+    def named(self) -> list[str]:
+        """All columns that are named: a header is recognised by them."""
+        features = [] if self.features is None or isinstance(self.features, str) else list(self.features)
+        return [name for name in (*self.targets, self.id, *self.beside, *features) if isinstance(name, str)]
+
+    @property
     def beside(self) -> list[str]:
         """Columns that say more of a measurement: the noise variance and the batch, where there are such."""
         return [name for name in (self.noise_variance, self.batch) if name is not None]

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import os
+from dataclasses import astuple
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +14,9 @@ from lightning.pytorch.callbacks import BasePredictionWriter
 from lightning.pytorch.plugins.io import TorchCheckpointIO
 
 from .. import archives
-from ..screening.batch import atomic_write, check_output, write_frame
-from ..screening.files.opening import open_source
+from ..screening.batch import atomic_write, check_output, dropped_path, write_frame, write_text
+from ..screening.files.opening import Source
+from ..screening.invalid import Fault, all_invalid, listed, told
 from ..surrogates.approximate.judged import judged
 from ..surrogates.data.target import Prediction
 from ..surrogates.surrogate import FILE_KEY, surrogate_of
@@ -80,34 +83,47 @@ class PredictionWriter(BasePredictionWriter):
 
     def write_on_batch_end(self, trainer: pl.Trainer, module: pl.LightningModule, prediction: Any, *rest: Any) -> None:
         """Keep the predictions of a batch."""
-        first, found = prediction[0], list(prediction[1].columns().values())
-        self.parts.append(np.stack([np.arange(first, first + len(found[0]), dtype=np.float64), *found]))
+        numbers, found = prediction[0].cpu().numpy(), list(prediction[1].columns().values())
+        self.parts.append(np.stack([numbers.astype(np.float64), *found]))
 
     def on_predict_end(self, trainer: pl.Trainer, module: pl.LightningModule) -> None:
         """Put the parts of all workers together, on the first."""
-        mine = np.concatenate(self.parts, axis=1)
-        atomic_write(self._part(trainer.global_rank), lambda temporary: np.save(temporary, mine))
+        mine, rank = np.concatenate(self.parts, axis=1), trainer.global_rank
+        data: ScreeningDataModule = trainer.datamodule  # type: ignore[attr-defined]
+        assert data.predicted is not None
+        faults = json.dumps([astuple(fault) for fault in data.predicted.faults])
+        atomic_write(self._part(rank), lambda temporary: np.save(temporary, mine))
+        atomic_write(self._part(rank, "json"), lambda temporary: temporary.write_text(faults, encoding="utf-8"))
         trainer.strategy.barrier("predictions")
         if trainer.is_global_zero:
-            data: ScreeningDataModule = trainer.datamodule  # type: ignore[attr-defined]
-            self._merge(trainer.world_size, data.file, data.id)
+            self._merge(trainer.world_size, data.predicted.source, data.id)
 
-    def _merge(self, workers: int, file: str, id: str | None) -> None:
+    def _merge(self, workers: int, source: Source, id: str | None) -> None:
         import pandas as pd
 
-        paths = [self._part(rank) for rank in range(workers)]
-        row, *found = np.concatenate([np.load(path) for path in paths], axis=1)
-        for path in paths:
+        paths = [(self._part(rank), self._part(rank, "json")) for rank in range(workers)]
+        row, *found = np.concatenate([np.load(path) for path, _ in paths], axis=1)
+        faults = [Fault(*fault) for _, path in paths for fault in json.loads(path.read_text(encoding="utf-8"))]
+        for path in (path for pair in paths for path in pair):
             path.unlink()
+        faults.sort(key=lambda fault: fault.row)
+        if not len(row):
+            raise all_invalid(source.name, faults)
         order = np.argsort(row)
+        rows = row[order].astype(np.int64)
         columns = {name: values[order] for name, values in zip(Prediction.names(), found, strict=True)}
-        frame = pd.DataFrame({"row": row[order].astype(np.int64) + 1, **columns})
+        frame = pd.DataFrame({"row": rows, **columns})
         if id is not None:
-            source = open_source(file)
-            frame.insert(1, id, source.load([source.require(id, "id")])[id].to_numpy())
+            frame.insert(1, id, source.load([id])[id].iloc[rows - 1 - source.before].to_numpy())
+        if faults:
+            write_text(dropped_path(self.out), listed(faults))
         write_frame(self.out, frame)
+        for note in source.notes:
+            print(f"note: {note}")
         if len(row) > 1 and all(np.ptp(values) <= ROUNDING * np.abs(values).max() for values in found):
-            print(f"note: all {len(row):,} rows of {file} have the same prediction: has a feature an effect?")
+            print(f"note: all {len(row):,} rows of {source.name} have the same prediction: has a feature an effect?")
+        if faults:
+            print(told(faults, dropped_path(self.out)))
 
-    def _part(self, rank: int) -> Path:
-        return self.out.with_name(f".{self.out.name}.part-{rank}.npy")
+    def _part(self, rank: int, ending: str = "npy") -> Path:
+        return self.out.with_name(f".{self.out.name}.part-{rank}.{ending}")

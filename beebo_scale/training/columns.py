@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +15,7 @@ from ..screening.columns import ALPHABETS, COLUMN_KINDS
 from ..screening.content.notes import told_of_limits
 from ..screening.files.opening import Source
 from ..screening.invalid import Fault, all_invalid, find_faults, listed, told
+from ..screening.measured.unneeded import unneeded
 from ..specs import Columns
 
 
@@ -37,10 +39,22 @@ def decided(
         rows = measured[slice(*np.searchsorted(measured, (start, start + len(raw))).tolist())]
         if len(rows):
             some = raw.iloc[rows - start].reset_index(drop=True)
-            uses = uses_of(source, some, wanted, used, rows + 1, columns.features is not None, columns.known_units)
-            print(f"{source.name}: {len(measured)} measured rows\n{table_of(uses)}", flush=True)
-            for note in told_of_limits(source, uses, measured, columns.goal):
-                print(f"note: {note}", flush=True)
+            named = columns.features is not None
+            aside = {} if named else unneeded(some, wanted)
+            uses = uses_of(
+                source,
+                some,
+                wanted,
+                used,
+                source.numbers(rows),
+                named,
+                columns.known_units,
+                aside,
+                columns.drop_invalid,
+            )
+            told_notes = [*source.notes, *told_of_limits(source, uses, measured, columns.goal)]
+            notes = [f"note: {note}" for note in told_notes]
+            print("\n".join([f"{source.name}: {len(measured)} measured rows", table_of(uses), *notes]), flush=True)
             kinds: dict[str, str | None] = {use.column: use.use for use in uses if use.column in wanted}
             kinds = {name: kind for name, kind in kinds.items() if kind in COLUMN_KINDS}
             if not kinds:
@@ -50,8 +64,10 @@ def decided(
     return wanted
 
 
-def valid_rows(source: Source, kinds: dict[str, str | None], measured: np.ndarray, path: Path) -> np.ndarray:
-    """Which of the measured rows can be read, n booleans; the others are listed in a file.
+def valid_rows(
+    source: Source, kinds: dict[str, str | None], measured: np.ndarray, path: Path, before: Sequence[Fault] = ()
+) -> np.ndarray:
+    """Which of the measured rows can be read, n booleans; the others are listed in a file, with those found `before`.
 
     Raises:
         InputError: none can be read.
@@ -62,19 +78,19 @@ def valid_rows(source: Source, kinds: dict[str, str | None], measured: np.ndarra
         for name, counter in letters.items():
             counter.update(raw[name].dropna().astype(object).astype(str).str.strip().str.len().tolist())
     lengths = {name: counter.most_common(1)[0][0] for name, counter in letters.items() if counter}
-    valid, faults, start = np.ones(len(measured), dtype=bool), list[Fault](), 0
+    valid, faults, start = np.ones(len(measured), dtype=bool), list(before), 0
     for raw in source.stream(list(known), None):
         cut = slice(*np.searchsorted(measured, (start, start + len(raw))).tolist())
         rows = measured[cut]
         some = raw.iloc[rows - start].reset_index(drop=True)
-        bad, found = find_faults(some, known, source.name, rows + 1, lengths)
+        bad, found = find_faults(some, known, source.name, source.numbers(rows), lengths)
         valid[cut], start = ~bad, start + len(raw)
         faults += found
     if not valid.any():
         raise all_invalid(source.name, faults)
     if faults:
         make_cache(path.parent)
-        write_text(path, listed(faults))
+        write_text(path, listed(sorted(faults, key=lambda fault: fault.row)))
         print(told(faults, path), flush=True)
     return valid
 

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import lightning.pytorch as pl
+import numpy as np
 import torch
 from torch import Tensor
 from torch.utils.data import DataLoader, IterableDataset
@@ -20,6 +21,7 @@ from torch.utils.data import DataLoader, IterableDataset
 from ..errors import InputError
 from ..screening.encoding import Encoder
 from ..screening.files.opening import open_source
+from ..screening.invalid import Fault, find_faults
 from ..screening.packing import pack
 from ..screening.table import Table, feature_frame, wanted_kinds
 from ..specs import Columns, Fitting, make, settings_of
@@ -80,6 +82,8 @@ class ScreeningDataModule(pl.LightningDataModule):
             raise InputError(f"data.{name} is not a setting; choose among {', '.join(known)}")
         columns, transform = make(Columns, settings), make(Fitting, {"transform": settings.get("transform")}).transform
         self.file, self.id, self.batch_size, self.seed, self.cache = file, columns.id, batch_size, seed, cache
+        self.drop_invalid = columns.drop_invalid
+        self.predicted: FileRows | None = None
         self._loaded = ""
         self._screen = None
         if columns.several:
@@ -152,7 +156,8 @@ class ScreeningDataModule(pl.LightningDataModule):
     def predict_dataloader(self) -> DataLoader[Any]:
         """The rows of the file piece by piece, with the columns and kinds of the module's surrogate."""
         module: Any = self._job.lightning_module
-        return _loader(FileRows(self.file, module.surrogate.encoder, self._workers))
+        self.predicted = FileRows(self.file, module.surrogate.encoder, self._workers, self.id, self.drop_invalid)
+        return _loader(self.predicted)
 
     def _judged(self, part: int, name: str) -> DataLoader[Rows]:
         rows, workers = self.store.members(part), self._workers
@@ -222,8 +227,8 @@ class Judged(IterableDataset[Rows]):
             yield store.rows[rows], store.y[rows], *known
 
 
-class FileRows(IterableDataset[tuple[int, Tensor]]):
-    """The rows of a file in pieces: number of the first row (0-based) and packed rows.
+class FileRows(IterableDataset[Rows]):
+    """The rows of a file in pieces: their numbers below the header (from 1) and packed rows.
 
     Every worker reads the file and encodes its own pieces only.
 
@@ -231,24 +236,41 @@ class FileRows(IterableDataset[tuple[int, Tensor]]):
         file: CSV, TSV (also .gz, .xz) or Parquet.
         encoder: of the columns.
         workers: rank of this process and number of all.
+        id: column that names the rows.
+        drop_invalid: leave out rows that cannot be read.
+
+    Attributes:
+        source: the open file.
+        faults: rows that this worker left out.
     """
 
-    def __init__(self, file: str, encoder: Encoder, workers: Workers) -> None:
-        self.file, self.encoder, self.workers = file, encoder, workers
+    def __init__(
+        self, file: str, encoder: Encoder, workers: Workers, id: str | None = None, drop_invalid: bool = False
+    ) -> None:
+        self.file, self.encoder, self.workers, self.drop_invalid = file, encoder, workers, drop_invalid
+        self.source = open_source(file, [*encoder.kinds, *([] if id is None else [id])])
+        if id is not None:
+            self.source.require(id, "id")
+        self.faults: list[Fault] = []
 
-    def __iter__(self) -> Iterator[tuple[int, Tensor]]:
-        source = open_source(self.file)
+    def __iter__(self) -> Iterator[Rows]:
+        source = self.source
         kinds = wanted_kinds(source, self.encoder.kinds, {})
         start = 0
         for number, raw in enumerate(source.stream(list(kinds), None)):
-            if number % self.workers.size == self.workers.rank and len(raw):
-                numbers = torch.arange(start + 1, start + len(raw) + 1).numpy()
+            count = len(raw)
+            if number % self.workers.size == self.workers.rank and count:
+                numbers = source.numbers(start + np.arange(len(raw)))
+                if self.drop_invalid:
+                    bad, faults = find_faults(raw, self.encoder.kinds, source.name, numbers, self.encoder.lengths)
+                    self.faults += faults
+                    raw, numbers = raw[~bad].reset_index(drop=True), numbers[~bad]
                 frame, found, units = feature_frame(source, raw, kinds, None, numbers)
                 table = Table(frame, found, None, source.name, units=units)
                 packed = torch.from_numpy(pack(self.encoder, table, numbers))
-                for offset in range(0, len(raw), EVALUATED):
-                    yield start + offset, packed[offset : offset + EVALUATED]
-            start += len(raw)
+                for part in torch.arange(len(raw)).split(EVALUATED):
+                    yield torch.from_numpy(numbers)[part], packed[part]
+            start += count
         if start == 0:
             raise InputError(f"{self.file} has a header but no rows; there is nothing to predict")
 

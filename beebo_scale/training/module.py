@@ -218,10 +218,10 @@ class SurrogateModule(pl.LightningModule):
         """Count a batch of test rows in."""
         self._judge(batch, "test")
 
-    def predict_step(self, batch: tuple[int, Tensor], index: int) -> tuple[int, Prediction]:
-        """First row, and what is predicted in the target's own units."""
-        first, rows = batch
-        return first, self.surrogate.predicted(*self._predict(rows))
+    def predict_step(self, batch: tuple[Tensor, Tensor], index: int) -> tuple[Tensor, Prediction]:
+        """Numbers of the rows, and what is predicted in the target's own units."""
+        numbers, rows = batch
+        return numbers, self.surrogate.predicted(*self._predict(rows))
 
     def _judge(self, batch: tuple[Tensor, ...], stage: str) -> None:
         rows, y, *known = batch

@@ -27,10 +27,12 @@ from ..screening.column_uses import NAMED, Use
 from ..screening.encoding import CategoricalColumn, Column, ContinuousColumn, Encoder
 from ..screening.files.opening import Source, open_source, split_sheet
 from ..screening.fingerprints import scaffolds
+from ..screening.invalid import Fault, faults_of
+from ..screening.measured.target import batch_labels, noise_of, target_of
 from ..screening.packing import Packing, pack
 from ..screening.places import Place
 from ..screening.same import SameRows, number_columns
-from ..screening.table import batch_labels, feature_frame, noise_of, target_of, wanted_kinds
+from ..screening.table import feature_frame, wanted_kinds
 from ..specs import Columns
 from ..specs.fitting import HELD_OUT
 from ..surrogates.data.choose_transform import automatic_transform, choose_transform
@@ -146,8 +148,9 @@ def encode(screen: Screen, folder: Path) -> None:
     meta, packed = _paths(screen, folder)
     if meta.exists() and packed.exists():
         return
-    source = open_source(screen.file)
     columns = screen.columns
+    split = [screen.split.column] if screen.split.column else []
+    source = open_source(screen.file, [*replace(columns, target=screen.target).named, *split])
     roles = {
         "target": screen.target,
         "id": columns.id,
@@ -158,11 +161,11 @@ def encode(screen: Screen, folder: Path) -> None:
         roles["split"] = screen.split.column
     used = {role: source.require(name, role) for role, name in roles.items() if name is not None}
     wanted = wanted_kinds(source, _features(screen, source, used), used)
-    y, noise, measured, unit = _measured(source, screen)
+    y, noise, measured, unit, faults = _measured(source, screen)
     known = columns.known_units | ({screen.target: unit} if unit else {})
     wanted = decided(source, wanted, used, measured, replace(columns, units=known))
     if screen.columns.drop_invalid:
-        valid = valid_rows(source, wanted, measured, meta.with_suffix(".dropped.csv"))
+        valid = valid_rows(source, wanted, measured, meta.with_suffix(".dropped.csv"), faults)
         y, noise, measured = y[valid], None if noise is None else noise[valid], measured[valid]
     part = _parts(screen.split, source, wanted, measured)
     labels = _batches(screen, source, measured)
@@ -311,26 +314,30 @@ def _parts(split: Split, source: Source, wanted: dict[str, str | None], measured
             raise InputError(f"{source.name}: a split by scaffold needs a feature of kind smiles; there is none")
         column = source.require(split.column or molecules[0], "split")
         values = source.load([column])[column].iloc[measured].astype(str)
-        return grouped_parts(scaffolds(values, Place(source.name, column, measured + 1)), split, "the scaffolds")
+        return grouped_parts(
+            scaffolds(values, Place(source.name, column, source.numbers(measured))), split, "the scaffolds"
+        )
     column = str(split.column)
     values = source.load([column])[column].iloc[measured]
     if split.by == "column":
-        return given_parts(values.tolist(), source.name, column, measured + 1)
+        return given_parts(values.tolist(), source.name, column, source.numbers(measured))
     return grouped_parts(values.astype(str).to_numpy(dtype=object), split, f"the groups of column {column!r}")
 
 
-def _measured(source: Source, screen: Screen) -> tuple[np.ndarray, np.ndarray | None, np.ndarray, str]:
-    """Targets and known variances of the measured rows, their places (0-based) in the file, and the target's unit."""
+def _measured(source: Source, screen: Screen) -> tuple[np.ndarray, np.ndarray | None, np.ndarray, str, list[Fault]]:
+    """Targets and variances of the measured rows, their places (0-based), the target's unit, and targets left out."""
     names = [name for name in (screen.target, screen.columns.noise_variance) if name is not None]
     cells = source.load(names)
-    found = target_of(source.name, cells[screen.target], screen.target, screen.columns.unit(screen.target))
-    y = found.values
+    place = Place(source.name, screen.target, source.numbers(len(cells)))
+    found = target_of(cells[screen.target], place, screen.columns.drop_invalid, screen.columns.unit(screen.target))
+    y, bad = found.values, found.bad
     measured = np.flatnonzero(~np.isnan(y))
+    faults = faults_of(cells[screen.target], bad, place)
     if screen.columns.noise_variance is None:
-        return y[measured], None, measured, found.unit
-    place = Place(source.name, screen.columns.noise_variance, measured + 1)
+        return y[measured], None, measured, found.unit, faults
+    place = Place(source.name, screen.columns.noise_variance, source.numbers(measured))
     noise = noise_of(cells[screen.columns.noise_variance].iloc[measured], place)
-    return y[measured], noise, measured, found.unit
+    return y[measured], noise, measured, found.unit, faults
 
 
 def _batches(screen: Screen, source: Source, measured: np.ndarray) -> np.ndarray | None:
@@ -338,7 +345,7 @@ def _batches(screen: Screen, source: Source, measured: np.ndarray) -> np.ndarray
     if screen.columns.batch is None:
         return None
     cells = source.load([screen.columns.batch])[screen.columns.batch].iloc[measured].reset_index(drop=True)
-    return batch_labels(cells, Place(source.name, screen.columns.batch, measured + 1))
+    return batch_labels(cells, Place(source.name, screen.columns.batch, source.numbers(measured)))
 
 
 def _pieces(
@@ -358,10 +365,11 @@ def _pieces(
         # Molecules are read when they are encoded; to check them here too would double the time.
         checks = {name: "categorical" if kind == "smiles" else kind for name, kind in kinds.items()}
         some = raw.iloc[rows - first].reset_index(drop=True)
-        frame, found, own = feature_frame(source, some, checks, None, rows + 1, units)
+        numbers = source.numbers(rows)
+        frame, found, own = feature_frame(source, some, checks, None, numbers, units)
         kinds = {name: kind or found[name] for name, kind in kinds.items()}
         table = Table(frame, {name: str(kind) for name, kind in kinds.items()}, None, source.name, units=own)
-        yield table, rows + 1, cut
+        yield table, numbers, cut
 
 
 def _learn(

@@ -7,9 +7,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import beebo_scale as bs
-from beebo_scale.campaign import Campaign
+from beebo_scale.campaign import Campaign, Settings
 from beebo_scale.campaign.entry import enter, give_up
 from beebo_scale.campaign.results import ResultFile
+from beebo_scale.screening import Batch
 from tests.campaign.helpers import create, files, frame_of, proposed, snapshot, truth, unmeasured
 from tests.campaign.helpers import settings as some_settings
 
@@ -288,3 +289,37 @@ def test_broken_results_change_nothing(campaign, case):
         campaign.record(change(rows))
     assert "\n" not in str(error.value)
     assert snapshot(campaign.folder.path) == before
+
+
+def test_words_among_results_are_refused_or_left_out_and_stay_pending(campaign, tmp_path):
+    rows = proposed(campaign).iloc[:4].assign(y=["1", "PENDING", "n.d.", "4"])
+    rows.loc[3, "variant"] = "AX"  # a letter that no protein has
+    rows.to_csv(tmp_path / "r.csv", index=False)
+    with pytest.raises(bs.InputError, match=r"'PENDING' in rows 2, 3\): 2 of 4 .*stay pending \(--drop-invalid\)"):
+        campaign.record(tmp_path / "r.csv")
+    counts = campaign.record(tmp_path / "r.csv", drop_invalid=True)
+    assert counts.measured == 1
+    assert [fault.row for fault in counts.invalid] == [2, 3, 4]
+    assert len(campaign.state().pending) == 5
+    assert campaign.folder.left_out.read_text().count("\n") == 4
+
+
+def test_an_unknown_result_is_told_from_the_nearest_one(tmp_path):
+    x = pd.DataFrame({"name": [f"c{i}" for i in range(8)], "t": range(20, 100, 10), "s": ["A", "B"] * 4})
+    x.to_csv(tmp_path / "l.csv", index=False)
+    x.iloc[:4].drop(columns="name").assign(y=[1, 3, 2, 5]).to_csv(tmp_path / "m.csv", index=False)
+    given = {"target": "y", "features": {"t": "continuous", "s": "categorical"}, "id": "name"}
+    campaign = Campaign.create(
+        tmp_path / "c", tmp_path / "m.csv", Settings.of(**given, library=str(tmp_path / "l.csv"), q=2)
+    )
+    batch = x.iloc[4:6].assign(mean=1.0, std=1.0, gain=1.0)
+    batch.insert(0, "rank", [1, 2])
+    Batch(batch, {"temperature": 1.0}).write(campaign.folder.batch(1))
+    result = pd.DataFrame({"t": [61], "s": ["A"], "y": [4.0]})
+    with pytest.raises(bs.InputError, match=r"nearest to round 1 rank 1, name c4: column 't' is 61.0 here and 60.0"):
+        campaign.record(result)
+    with pytest.raises(bs.InputError, match=r"\(c9\).*row 1 has the features of round 1 rank 1, name c4\)"):
+        campaign.record(result.assign(t=60, name="c9"))
+    campaign.record(result.assign(t=60))
+    with pytest.raises(bs.InputError, match=r"row 1 \(c4\) differ .*'y' is 5 here and 4 there"):
+        campaign.record(result.assign(t=60, y=5.0))

@@ -89,3 +89,36 @@ def test_fit(folder, capsys):
     listed = next((folder / "r" / "cache").glob("*.dropped.csv"))
     assert pd.read_csv(listed)["row"].tolist() == [1, 2, 3]
     assert f"invalid rows left out: 3 of m_bad.csv; listed in r/cache/{listed.name}" in said
+
+
+@pytest.mark.slow
+def test_predict_and_simulate(folder, capsys):
+    run(
+        capsys,
+        "suggest",
+        *COMMON,
+        "--measured=m_good.csv",
+        "--library=l_good.parquet",
+        "--out=o.csv",
+        "--save-model=m.pt",
+    )
+    pd.DataFrame({"id": ["p", "q", "r"], "variant": ["AC", "AX", "CD"]}).to_csv("p.csv", index=False)
+    command = ["predict", "--ckpt_path=m.pt", "--data.file=p.csv", "--data.id=id", "--out=predicted.csv"]
+    command.append("--trainer.accelerator=cpu")
+    assert main(command) == 2
+    assert "leave the row out (--data.drop_invalid true)" in capsys.readouterr().err
+    said = run(capsys, *command, "--data.drop_invalid=true")
+    assert said[-1] == "invalid rows left out: 1 of p.csv; listed in predicted.dropped.csv"
+    predicted = pd.read_csv("predicted.csv")
+    assert list(predicted)[:2] == ["row", "id"]
+    assert predicted["row"].tolist() == [1, 3]
+    assert predicted["id"].tolist() == ["p", "r"]
+
+    command = ["simulate", "--target=y", "--features=variant:protein", "--strategies=random", "-q=2", "--rounds=1"]
+    assert main([*command, "--landscape=m_bad.csv", "--run-dir=s"]) == 2
+    assert "(--drop-invalid)" in capsys.readouterr().err
+    said = run(capsys, *command, "--landscape=m_bad.csv", "--run-dir=s", "--drop-invalid")
+    assert "invalid rows left out: 3 of m_bad.csv; listed in s/rounds.dropped.csv" in said
+    run(capsys, *command, "--landscape=m_good.csv", "--run-dir=t")
+    one, other = (pd.read_csv(f"{run}/rounds.csv").filter(regex="^(?!.*seconds)") for run in "st")
+    pd.testing.assert_frame_equal(one, other)

@@ -16,7 +16,7 @@ from ...screening import Encoder, Table
 from ...screening.columns import missing_text
 from ...screening.files.opening import listing, open_source
 from ...screening.library import Library
-from ...screening.places import Place, rows_text
+from ...screening.places import CellError, Place, reworded, rows_text
 from ...screening.same import id_texts, told_unknown
 from ...screening.table import feature_frame, wanted_kinds
 
@@ -34,11 +34,13 @@ class NamedRows:
         source: name of the file.
         X: n x d encoded rows; n is 0 where the file has ids only.
         ids: in the spelling of `id_texts`, in the order of the file; none where the file has no id column.
+        notes: what a user should know of how the file was read, a line each.
     """
 
     source: str
     X: Tensor
     ids: tuple[str, ...]
+    notes: tuple[str, ...] = ()
 
     @property
     def sought(self) -> tuple[str, ...]:
@@ -57,7 +59,8 @@ def read_named(source: Listing, encoder: Encoder, id: str | None = None) -> Name
     Raises:
         InputError: neither is there, or a cell is not usable.
     """
-    file, kinds = open_source(source), encoder.kinds
+    kinds = encoder.kinds
+    file = open_source(source, [*kinds, *([] if id is None else [id])])
     lacking = [name for name in kinds if name not in file.columns]
     named = id is not None and id in file.columns
     if lacking and not named:
@@ -65,13 +68,17 @@ def read_named(source: Listing, encoder: Encoder, id: str | None = None) -> Name
         raise InputError(f"{file.name} has no column {lacking[0]!r}; {way} ({listing(kinds)})")
     wanted = {} if lacking else wanted_kinds(file, kinds, {})
     raw = file.load(list(dict.fromkeys([*([str(id)] if named else []), *wanted])))
-    ids = _ids(raw[str(id)], Place(file.name, str(id), np.arange(1, len(raw) + 1))) if named else ()
+    ids = _ids(raw[str(id)], Place(file.name, str(id), file.numbers(len(raw)))) if named else ()
     if lacking or (named and not ids):
-        return NamedRows(file.name, torch.empty(0, encoder.width, dtype=torch.float64), ids)
+        return NamedRows(file.name, torch.empty(0, encoder.width, dtype=torch.float64), ids, file.notes)
     if not len(raw):
         raise InputError(f"{file.name} has a header but no rows; a library needs at least one candidate")
-    frame, found, units = feature_frame(file, raw, wanted, None, np.arange(1, len(raw) + 1))
-    return NamedRows(file.name, encoder.encode(Table(frame, found, None, file.name, units=units)), ids)
+    try:
+        frame, found, units = feature_frame(file, raw, wanted, None, file.numbers(len(raw)))
+    except CellError as error:  # no row of a list is left out
+        raise InputError(reworded(str(error))) from None
+    X = encoder.encode(Table(frame, found, None, file.name, before=file.before, units=units))
+    return NamedRows(file.name, X, ids, file.notes)
 
 
 def _ids(cells: pd.Series, place: Place) -> tuple[str, ...]:

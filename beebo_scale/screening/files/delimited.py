@@ -8,20 +8,24 @@ import gzip
 import io
 import lzma
 import os
-from collections.abc import Iterable, Iterator, Sequence
+import re
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from itertools import islice
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, cast
 
 from ...errors import InputError
+from .headers import HEAD, Head, look
 from .limits import LONGEST_LINE, check_unpacked, held
 from .source import Ranges, Source, cut, reading
 
 if TYPE_CHECKING:
     import pandas as pd
 
-DELIMITERS = {".csv": ",", ".tsv": "\t"}  # by name; a header that has none of these may have another one
+DELIMITERS = {".csv": ",", ".tsv": "\t", ".txt": "\t"}  # by name; a header that has none of these may have another one
 OTHERS = (";", "\t", "|", ",")
+SEPARATOR = re.compile(r"sep=(.?)")  # a first line that spreadsheets obey
 BYTES_AT_ONCE = 1 << 22  # bytes parsed at once
 GZIP, XZ = b"\x1f\x8b", b"\xfd7zXZ\x00"
 UTF16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
@@ -91,7 +95,7 @@ class _Text(io.RawIOBase):
 
 
 @contextmanager
-def _opened(path: Path, name: str) -> Iterator[_Text]:
+def opened_text(path: Path, name: str) -> Iterator[_Text]:
     """The text of a file, whatever it is packed with and whatever its name says about that."""
     with reading(name), path.open("rb") as file:
         head = file.read(len(XZ))
@@ -106,27 +110,28 @@ def _opened(path: Path, name: str) -> Iterator[_Text]:
         yield _Text(buffered, name, "utf-16" if buffered.peek(2)[:2] in UTF16 else "utf-8", size)
 
 
-def open_delimited(path: Path, name: str, suffix: str) -> Source:
-    """Look at the header of a file; its name ends in `suffix`.
+def open_delimited(path: Path, name: str, suffix: str, wanted: Collection[str] = ()) -> Source:
+    """Look at the header of a file; its name ends in `suffix`, and `wanted` are names that the header should have.
 
     Raises:
         InputError: no header, or the file cannot be read.
     """
-    header, delimiter = _header(path, name, DELIMITERS[suffix[:4]])
+    head, delimiter = _header(path, name, DELIMITERS[suffix[:4]], wanted)
+    header = list(head.names)
 
     # The last column shows whether a quote was left open, whoever asked for it.
     last = header[-1:] if header.count(header[-1]) == 1 else []
 
     def batches(wanted: Sequence[str]) -> Iterator[Any]:
         batch, rows = None, 0
-        with _opened(path, name) as text:
-            for batch in _read_delimited(text, name, header, delimiter, list(dict.fromkeys([*wanted, *last]))):
+        with opened_text(path, name) as text:
+            for batch in _read_delimited(text, name, head, delimiter, list(dict.fromkeys([*wanted, *last]))):
                 rows += batch.num_rows
                 yield batch
         if last and batch is not None and len(batch) and batch[last[0]][-1].as_py().endswith(("\n", "\r")):
             raise InputError(f"{name}: a quotation mark in column {last[0]!r} is never closed; remove or close it")
-        if text.lines > rows + 1:
-            _check_quotes(path, name, delimiter)
+        if text.lines > rows + head.line:
+            _check_quotes(path, name, delimiter, head.row)
 
     def load(wanted: Sequence[str]) -> pd.DataFrame:
         import pyarrow as pa
@@ -140,31 +145,52 @@ def open_delimited(path: Path, name: str, suffix: str) -> Source:
         numbered = _numbered(batch.select(list(wanted)) for batch in batches(wanted))
         yield from (cells.to_pandas() for cells in cut(numbered, ranges))
 
-    return Source(name, tuple(header), typed=False, load=load, stream=stream)
+    return Source(name, head.names, typed=False, load=load, stream=stream).without(head.remarks, head.notes)
 
 
-def _header(path: Path, name: str, usual: str) -> tuple[list[str], str]:
-    """The names in the first line, and what stands between them; a file without a first line is refused."""
-    found = {}
-    for delimiter in (usual, *(other for other in OTHERS if other != usual)):
-        with _opened(path, name) as raw, io.TextIOWrapper(io.BufferedReader(raw), "utf-8-sig", newline="") as text:
-            row = next((row for row in csv.reader(text, delimiter=delimiter) if row), None)
-        if row is None:
+def _header(path: Path, name: str, usual: str, wanted: Collection[str]) -> tuple[Head, str]:
+    """Where the names of the columns stand, and what stands between them.
+
+    Raises:
+        InputError: no row holds anything.
+    """
+    found: dict[str, Head] = {}
+    for delimiter in dict.fromkeys((usual, *OTHERS)):
+        rows = _first_rows(path, name, delimiter)
+        said = SEPARATOR.fullmatch(delimiter.join(rows[0][1])) if rows else None
+        if said:
+            if said[1] and said[1] != delimiter:
+                continue
+            rows = rows[1:]
+        if not rows:
             raise InputError(f"{name} has no header and no rows; write it again")
-        found[delimiter] = row
-        if len(row) > 1 and delimiter == usual:
-            break
-    if found[usual][0].startswith("sep=") and len(found[usual]) < 3:
-        raise InputError(f"{name}: its first line {''.join(found[usual])!r} is no header; remove the line")
-    others = [delimiter for delimiter, row in found.items() if len(row) > 1]
-    delimiter = others[0] if len(others) == 1 else usual
-    return found[delimiter], delimiter
+        found[delimiter] = head = look(rows, wanted)
+        if said or (delimiter == usual and len(head.names) > 1 and head.has == len(set(wanted))):
+            return head, delimiter
+    best = max(found, key=lambda delimiter: found[delimiter].has)  # of equally good ones the first
+    if not found[best].has:
+        several = [delimiter for delimiter, head in found.items() if len(head.names) > 1]
+        best = usual if usual in several or len(several) != 1 else several[0]
+    return found[best], best
 
 
-def _check_quotes(path: Path, name: str, delimiter: str) -> None:
+def _first_rows(path: Path, name: str, delimiter: str) -> list[tuple[int, list[str]]]:
+    """The first rows that hold something, each with the number of its last line."""
+    rows: list[tuple[int, list[str]]] = []
+    with opened_text(path, name) as raw, io.TextIOWrapper(io.BufferedReader(raw), "utf-8-sig", newline="") as text:
+        reader = csv.reader(text, delimiter=delimiter)
+        try:
+            rows.extend(islice(((reader.line_num, row) for row in reader if row), HEAD))
+        except csv.Error:  # below the first row it is said where the rows are read
+            if not rows:
+                raise
+    return rows
+
+
+def _check_quotes(path: Path, name: str, delimiter: str, above: int) -> None:
     """Refuse text after a closing quotation mark and name the row: there a quote was left open and took in rows."""
-    read = 0  # with the header, so that this is the number of the next row
-    with _opened(path, name) as raw, io.TextIOWrapper(io.BufferedReader(raw), "utf-8-sig", newline="") as text:
+    read = -above  # with the header, so that this is the number of the next row
+    with opened_text(path, name) as raw, io.TextIOWrapper(io.BufferedReader(raw), "utf-8-sig", newline="") as text:
         try:
             for cells in csv.reader(text, delimiter=delimiter, strict=True):
                 read += bool(cells)
@@ -182,11 +208,13 @@ def _numbered(batches: Iterable[Any]) -> Iterator[tuple[int, Any]]:
         row += batch.num_rows
 
 
-def _read_delimited(text: _Text, name: str, header: list[str], delimiter: str, wanted: list[str]) -> Iterator[Any]:
+def _read_delimited(text: _Text, name: str, head: Head, delimiter: str, wanted: list[str]) -> Iterator[Any]:
     """Read columns as text, in batches; pyarrow, unlike pandas, refuses rows that are too long or too short."""
     import pyarrow as pa
     import pyarrow.csv
 
+    if not head.below:
+        return
     ragged: list[Any] = []
 
     def note(row: Any) -> str:
@@ -198,7 +226,9 @@ def _read_delimited(text: _Text, name: str, header: list[str], delimiter: str, w
             yield from pyarrow.csv.open_csv(
                 text,
                 # one thread, or the number of a bad row is not known
-                read_options=pyarrow.csv.ReadOptions(use_threads=False, block_size=BYTES_AT_ONCE),
+                read_options=pyarrow.csv.ReadOptions(
+                    use_threads=False, block_size=BYTES_AT_ONCE, column_names=list(head.names), skip_rows=head.line
+                ),
                 parse_options=pyarrow.csv.ParseOptions(
                     delimiter=delimiter, newlines_in_values=True, invalid_row_handler=note
                 ),
@@ -214,11 +244,11 @@ def _read_delimited(text: _Text, name: str, header: list[str], delimiter: str, w
     if ragged:
         row = ragged[0]
         way = "is its first line a comment? remove it"
-        if not header[0].startswith("#"):
+        if not head.names[0].startswith("#"):
             way = f"quote cells that hold {delimiter!r}, or repair the row"
         if "\n" in row.text:
             way = "is a quotation mark in it left open? close or remove it"
         raise InputError(
-            f"{name}: row {row.number - 1} has {row.actual_columns} cells, but the header has "
+            f"{name}: row {row.number - head.line} has {row.actual_columns} cells, but the header has "
             f"{row.expected_columns}; {way}"
         )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,7 +18,7 @@ from .source import listing as listing
 if TYPE_CHECKING:
     import pandas as pd
 
-SUFFIXES = (".csv", ".csv.gz", ".csv.xz", ".tsv", ".tsv.gz", ".tsv.xz", ".parquet", *excel.EXCEL_SUFFIXES)
+SUFFIXES = (".csv", ".csv.gz", ".csv.xz", ".tsv", ".tsv.gz", ".tsv.xz", ".txt", ".parquet", *excel.EXCEL_SUFFIXES)
 SIGNS = {  # first bytes -> what the file is, and the suffix that it should have
     b"PAR1": ("a Parquet file", ".parquet"),
     b"PK\x03\x04": ("a zip archive, as Excel files are", ".xlsx"),
@@ -28,14 +28,14 @@ SIGNS = {  # first bytes -> what the file is, and the suffix that it should have
 }
 
 
-def open_parts(source: str | os.PathLike[str] | pd.DataFrame) -> list[Source]:
-    """Look at the headers of a file, a frame, or all Parquet files of a folder, by name.
+def open_parts(source: str | os.PathLike[str] | pd.DataFrame, wanted: Collection[str] = ()) -> list[Source]:
+    """Look at the headers of a file, a frame, or all Parquet files of a folder, by name; see `open_source`.
 
     Raises:
         InputError: as in `open_source`; a folder without Parquet files, or with files of different columns.
     """
     if not isinstance(source, (str, os.PathLike)) or not Path(source).is_dir():
-        return [open_source(source)]
+        return [open_source(source, wanted)]
     folder = Path(source)
     paths = sorted(p for p in folder.iterdir() if p.name.lower().endswith(".parquet") and not p.name.startswith("."))
     if not paths:
@@ -53,15 +53,19 @@ def open_parts(source: str | os.PathLike[str] | pd.DataFrame) -> list[Source]:
     return parts
 
 
-def open_source(source: str | os.PathLike[str] | pd.DataFrame | Source) -> Source:
+def open_source(source: str | os.PathLike[str] | pd.DataFrame | Source, wanted: Collection[str] = ()) -> Source:
     """Look at a file's or a frame's header; no cell is read yet. What is open already is taken as it is.
+
+    Args:
+        source: what to open.
+        wanted: names of columns by which the header of a text file or sheet is found below its first row.
 
     Raises:
         InputError: the file is missing, empty, damaged or of an unknown type, or a header name is repeated.
     """
     if isinstance(source, Source):
         return source
-    opened = _open_file(source) if isinstance(source, (str, os.PathLike)) else _frame(source)
+    opened = _open_file(source, wanted) if isinstance(source, (str, os.PathLike)) else _frame(source)
     # Nameless columns may repeat: spreadsheets leave them behind, and nobody can ask for them by name.
     repeated = [column for column, count in Counter(opened.columns).items() if count > 1 and column]
     if repeated:
@@ -81,7 +85,7 @@ def split_sheet(source: str | os.PathLike[str]) -> tuple[Path, str | None]:
     return Path(source), None
 
 
-def _open_file(source: str | os.PathLike[str]) -> Source:
+def _open_file(source: str | os.PathLike[str], wanted: Collection[str]) -> Source:
     path, sheet = split_sheet(source)
     name = str(source) if sheet is None else str(path)
     suffix = _suffix(path, name)
@@ -89,7 +93,9 @@ def _open_file(source: str | os.PathLike[str]) -> Source:
     _check_sign(path, name, suffix)
     if suffix == ".parquet":
         return open_parquet(path, name)
-    return excel.open_excel(path, name, sheet) if suffix in excel.EXCEL_SUFFIXES else open_delimited(path, name, suffix)
+    if suffix in excel.EXCEL_SUFFIXES:
+        return excel.open_excel(path, name, sheet, wanted)
+    return open_delimited(path, name, suffix, wanted)
 
 
 def _check_sign(path: Path, name: str, suffix: str) -> None:

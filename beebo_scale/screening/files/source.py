@@ -8,16 +8,19 @@ import zipfile
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 from xml.etree.ElementTree import ParseError
 
+import numpy as np
+
 from ...errors import InputError
 
 if TYPE_CHECKING:
     import pandas as pd
+    from numpy.typing import NDArray
 
 DAMAGED = (zlib.error, lzma.LZMAError, zipfile.BadZipFile, csv.Error, ParseError)
 Ranges = Sequence[tuple[int, int]]  # rows from, up to but without; in order and apart
@@ -36,6 +39,8 @@ class Source:
             memory; None instead of ranges yields all rows, in pieces as they come.
         rows: number of rows, None where only reading them tells.
         types: column -> 'number', 'whole number', 'text' or another word for its type; empty where all is text.
+        before: rows between the header and the first one, left aside; rows are numbered with these.
+        notes: what was found on the way to the first row, a line each.
     """
 
     name: str
@@ -45,6 +50,33 @@ class Source:
     stream: Callable[[Sequence[str], Ranges | None], Iterator[pd.DataFrame]]
     rows: int | None = None
     types: Mapping[str, str] = field(default_factory=dict)
+    before: int = 0
+    notes: tuple[str, ...] = ()
+
+    def numbers(self, rows: NDArray[np.int64] | int) -> NDArray[np.int64]:
+        """Numbers below the header, from 1, of some rows, or of the first so many."""
+        return self.before + 1 + (np.arange(rows) if isinstance(rows, int) else rows)
+
+    def without(self, count: int, notes: Sequence[str]) -> Source:
+        """The same without its first rows, and with something to say."""
+        told = tuple(f"{self.name}: {note}" for note in notes)
+        if not count:
+            return replace(self, notes=told)
+
+        def load(wanted: Sequence[str]) -> pd.DataFrame:
+            return self.load(wanted).iloc[count:].reset_index(drop=True)
+
+        def stream(wanted: Sequence[str], ranges: Ranges | None) -> Iterator[pd.DataFrame]:
+            if ranges is not None:
+                yield from self.stream(wanted, [(start + count, stop + count) for start, stop in ranges])
+                return
+            left = count
+            for cells in self.stream(wanted, None):
+                gone, left = min(left, len(cells)), max(0, left - len(cells))
+                yield cells.iloc[gone:].reset_index(drop=True) if gone else cells
+
+        rows = None if self.rows is None else self.rows - count
+        return replace(self, load=load, stream=stream, rows=rows, before=count, notes=told)
 
     @cached_property
     def _names(self) -> frozenset[str]:

@@ -54,6 +54,7 @@ class Library:
         invalid: rows of the files that are left out, as if the files did not have them.
         sought: the rows whose ids were sought when the library was opened, checked; None without.
         near: ids that differ from those sought in capitals alone.
+        notes: what a user should know of how the files were read, a line each.
     """
 
     source: str
@@ -65,6 +66,7 @@ class Library:
     invalid: tuple[Fault, ...] = ()
     sought: Table | None = None
     near: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
 
     def __len__(self) -> int:
         return sum(part.rows for part in self.parts)
@@ -202,7 +204,7 @@ def open_library(
         if missing:
             raise InputError(f"{source.source}: the table was read without the column {missing[0]!r}; give the file")
         return _of_table(source, tuple(labels), chunk_rows, lengths, sought)
-    files = open_parts(source)
+    files = open_parts(source, [*([] if id is None else [id]), *kinds, *labels])
     used = {} if id is None else {"id": files[0].require(id, "id")}
     wanted = {name: str(kind) for name, kind in wanted_kinds(files[0], kinds, used).items()}
     for label in labels:
@@ -215,7 +217,8 @@ def open_library(
     ]
     faults = tuple(fault for seen in surveys for fault in seen.faults)
     name = str(source) if isinstance(source, (str, os.PathLike)) else files[0].name
-    library = Library(name, wanted, id, tuple(labels), tuple(parts), chunk_rows, faults)
+    notes = tuple(note for file in files for note in file.notes)
+    library = Library(name, wanted, id, tuple(labels), tuple(parts), chunk_rows, faults, notes=notes)
     if not len(library):
         if faults:
             raise all_invalid(name, faults)

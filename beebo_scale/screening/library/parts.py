@@ -67,7 +67,7 @@ class FilePart:
 
     def number(self, row: int) -> int:
         """Number in the file, from 1."""
-        return int(self._in_file(np.array([row]))[0]) + 1
+        return int(self.source.numbers(self._in_file(np.array([row])))[0])
 
     def _in_file(self, rows: np.ndarray) -> np.ndarray:
         """Rows of the part (from 0) as rows of the file."""
@@ -86,12 +86,13 @@ class FilePart:
 
     def table(self, raw: pd.DataFrame, numbers: np.ndarray) -> Table:
         """Id, features and labels, checked."""
-        in_file = self._in_file(numbers) + 1
+        in_file = self.source.numbers(self._in_file(numbers))
         frame, kinds, units = feature_frame(self.source, raw, dict(self.kinds), self.id, in_file)
         for label in self.labels:
             if label not in frame:
                 frame[label] = convert(raw[label], "categorical", Place(self.name, label, in_file))
-        return Table(frame, kinds, self.id, self.name, before=int(numbers[0]) if len(numbers) else 0, units=units)
+        before = int(in_file[0]) - 1 if len(numbers) else 0
+        return Table(frame, kinds, self.id, self.name, before=before, units=units)
 
 
 @dataclass(frozen=True, eq=False)
@@ -163,13 +164,14 @@ def survey(
         return Survey(file.rows, empty.view(np.uint64), empty, [])
     columns = dict.fromkeys([*([] if id is None else [id]), *(kinds if sought or lengths is not None else [])])
     rows, hashes, bad, faults = 0, [empty.view(np.uint64)], [empty], list[Fault]()
-    places, cells, near = [empty], [], list[str]()
+    hit_places, cells, near = [empty], [], list[str]()
     for raw in file.stream(list(columns) or [file.columns[-1]], None):
-        numbers = rows + np.arange(1, len(raw) + 1)
+        places = rows + np.arange(len(raw))
+        numbers = file.numbers(places)
         rows += len(raw)
         if lengths is not None:
             wrong, found = find_faults(raw, kinds, file.name, numbers, lengths)
-            bad.append(numbers[wrong] - 1)
+            bad.append(places[wrong])
             faults += found
             raw, numbers = raw[~wrong].reset_index(drop=True), numbers[~wrong]
         if id is not None:
@@ -178,10 +180,10 @@ def survey(
         if sought and id is not None:
             hits, alike = look_up(raw[id], sought)
             near += alike
-            places.append(sum(map(len, hashes[:-1])) + hits)
+            hit_places.append(sum(map(len, hashes[:-1])) + hits)
             cells.append(raw.iloc[hits])
     left_out = np.concatenate(bad)
-    named = (np.concatenate(places), pd.concat(cells, ignore_index=True)) if cells else None
+    named = (np.concatenate(hit_places), pd.concat(cells, ignore_index=True)) if cells else None
     return Survey(rows - len(left_out), np.concatenate(hashes), left_out, faults, named, tuple(near))
 
 

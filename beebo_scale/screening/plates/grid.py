@@ -10,9 +10,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ..files.delimited import _opened as text_of
-from ..files.excel import EXCEL_SUFFIXES
-from ..files.excel import _cells as cells_of
+from ..files.delimited import opened_text
+from ..files.excel import EXCEL_SUFFIXES, sheet_rows
 from ..files.opening import split_sheet
 from .wells import SHAPES, well_name
 
@@ -42,10 +41,10 @@ def read_grids(path: str | os.PathLike[str]) -> list[Grid]:
     """
     file, sheet = split_sheet(path)
     if file.name.lower().endswith(EXCEL_SUFFIXES):
-        return grids(cells_of(file, str(file), sheet)[1])
+        return grids(sheet_rows(file, str(file), sheet))
     if not file.name.lower().endswith((".csv", ".tsv", ".txt", ".csv.gz", ".tsv.gz", ".csv.xz", ".tsv.xz")):
         return []
-    with text_of(file, str(path)) as raw, io.TextIOWrapper(io.BufferedReader(raw), "utf-8-sig", newline="") as text:
+    with opened_text(file, str(path)) as raw, io.TextIOWrapper(io.BufferedReader(raw), "utf-8-sig", newline="") as text:
         lines = text.read()
     for delimiter in DELIMITERS:
         found = grids(list(csv.reader(io.StringIO(lines), delimiter=delimiter)))

@@ -140,6 +140,11 @@ ODD: dict[str, Odd] = {
     "byte order mark": Odd("x.csv", raw(PLAIN, "utf-8-sig")),
     "utf-16": Odd("x.csv", raw(PLAIN, "utf-16")),
     "utf-16 big endian, tabs": Odd("x.tsv", raw(b"\xfe\xff" + PLAIN.replace(",", "\t").encode("utf-16-be"))),
+    "a comment at the top": Odd("x.csv", raw("# made by hand\n" + PLAIN)),
+    "a separator line": Odd("x.csv", raw("sep=;\n" + PLAIN.replace(",", ";"))),
+    "a separator line of commas": Odd("x.tsv", raw("sep=,\n" + PLAIN)),
+    "a comment with a quotation mark": Odd("x.csv", raw('# 5" plate, "half\n\n' + PLAIN)),
+    "blanks in the header": Odd("x.csv", raw(PLAIN.replace("a,base,y", ' a ,base\u00a0,"y "'))),
     "semicolons": Odd("x.csv", raw(PLAIN.replace(",", ";"))),
     "semicolons and decimal commas": Odd("x.csv", raw(PLAIN.replace(",", ";").replace(".", ","))),
     "tabs in a csv file": Odd("x.csv", raw(PLAIN.replace(",", "\t"))),
@@ -325,9 +330,7 @@ BROKEN: dict[str, Broken] = {
     "a long row": Broken("x.csv", raw(PLAIN.replace("THF", "THF,0")), ("row 2 has 4 cells", "header has 3")),
     "a short row": Broken("x.csv", raw(PLAIN.replace("THF,", "")), ("row 2 has 2 cells", "header has 3")),
     "decimal commas between commas": Broken("x.csv", raw(PLAIN.replace("4.25", "4,25")), ("row 4 has 4 cells",)),
-    "a comment at the top": Broken("x.csv", raw("# made by hand\n" + PLAIN), ("first line a comment? remove",)),
     "a comment below": Broken("x.csv", raw(PLAIN.replace("1000", "# from here\n1000")), ("row 3 has 1 cells",)),
-    "a separator line": Broken("x.csv", raw("sep=;\n" + PLAIN.replace(",", ";")), ("first line 'sep=;' is no header",)),
     "another separator": Broken("x.csv", raw(PLAIN.replace(",", ":")), ("is another character between its columns?",)),
     "a quote left open": Broken("x.csv", raw(PLAIN.replace("THF", '"THF')), ("quotation mark", "row 2")),
     "a quote left open at the end": Broken("x.csv", raw(PLAIN.replace("MeCN,", 'MeCN,"')), ("'y'", "never closed")),
@@ -428,7 +431,7 @@ BROKEN: dict[str, Broken] = {
     "excel: an error": Broken(
         "x.xlsx",
         workbook(("Data", [*SHEET, ["#DIV/0!", "DMF", 7]])),
-        ("#Data", "A6 holds the error #DIV/0!"),
+        ("#Data", "A6 holds the error #DIV/0!", "'a'", "(--drop-invalid)"),
     ),
     "excel: a formula never computed": Broken(
         "x.xlsx",
@@ -438,7 +441,7 @@ BROKEN: dict[str, Broken] = {
     "excel: a date as target": Broken(
         "x.xlsx",
         workbook(("Data", [*SHEET, [1, "DMF", datetime.date(2024, 1, 1)]])),
-        ("#Data", "'y' is not numeric", "row 5 below the header"),
+        ("#Data", "'y'", "C6 holds the date 2024-01-01"),
         in_target=True,
     ),
     "excel: a hole": Broken(
