@@ -114,7 +114,8 @@ def _workbook(path: Path, **options: Any) -> Any:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # about styles and the like, which are not read here
         check_workbook(path)
-        book = load_workbook(path, **options)
+        with path.open("rb") as file:  # openpyxl leaves a file that it cannot read open
+            book = load_workbook(file, **options)
     for sheet in book.worksheets:
         without_empty_cells(sheet, path)
     return book
