@@ -23,6 +23,7 @@ from ..screening.table import read_measured
 from .entry import enter, give_up
 from .folder import Folder
 from .outputs import check_pending
+from .readings import read_results
 from .results import ResultFile
 from .rounds import made, unanswered
 from .seal import changes, writing
@@ -174,16 +175,24 @@ class Campaign:
         return results_table(self.folder, self.settings)
 
     def record(
-        self, results: Listing, extra: bool = False, replicate: bool = False, drop_invalid: bool = False
+        self,
+        results: Listing,
+        extra: bool = False,
+        replicate: bool = False,
+        drop_invalid: bool = False,
+        ignore: bool = False,
+        normalise: str | None = None,
     ) -> EntryCounts:
-        """Enter results, all or none of them; see `record.enter`.
+        """Enter results, all or none of them; see `entry.enter` and, for plates, `readings.read_results`.
 
         Args:
-            results: rows with the target, or some of several, and either the id column or all features; some of a
-                batch, or several.
-            extra: also enter what nobody proposed.
+            results: rows with the target, or some of several, and either the id column, all features, or wells of the
+                campaign's plate maps; or grids of a plate reader. Some of a batch, or several.
+            extra: also enter what nobody proposed ...
+            ignore: ... or skip it, and rows without an id.
             replicate: a second, different value is one more measurement, not an error.
             drop_invalid: leave out rows that cannot be read, which stay pending, instead of refusing the file.
+            normalise: what becomes of the values first, plate by plate: "percent-of-control", "robust-z" or "b-score".
 
         Raises:
             InputError: rows that are refused, or another process holds the folder.
@@ -191,9 +200,11 @@ class Campaign:
         with self.folder.locked():
             state = self.state()
             check_pending(self.folder, results)
-            file = ResultFile.read(results, state, drop_invalid=drop_invalid)
-            state, counts = enter(state, file, extra, replicate)
-            counts.invalid, counts.notes = file.invalid, file.notes
+            readings = read_results(results, self.folder, state.settings, normalise)
+            file = ResultFile.read(readings.source, state, drop_invalid=drop_invalid, skip_nameless=ignore)
+            state, counts = enter(state, file, extra, replicate, ignore)
+            counts.invalid, counts.notes = file.invalid, (*file.notes, *readings.notes)
+            counts.controls = readings.controls
             if file.invalid:
                 write_text(self.folder.left_out, listed(file.invalid))
             return self._keep(state, counts)

@@ -47,6 +47,7 @@ class ResultEntry:
         lines: match -> rows of measured.csv.
         changed: rows of measured.csv to be written, each once.
         refused: results that cannot be entered.
+        ignore: whether what nobody proposed is skipped.
     """
 
     state: CampaignState
@@ -55,6 +56,7 @@ class ResultEntry:
     lines: dict[Key, list[MeasuredRow]] = field(default_factory=dict)
     changed: dict[int, MeasuredRow] = field(default_factory=dict)
     refused: Refusals = field(default_factory=Refusals)
+    ignore: bool = False
     counts: EntryCounts = field(default_factory=EntryCounts)
 
     def __post_init__(self) -> None:
@@ -83,6 +85,9 @@ class ResultEntry:
         match = group[0].match
         lines = self.lines.setdefault(match, [])
         known = match in self.untouched or bool(lines)
+        if not known and self.ignore:
+            self.counts.ignored += len(group)
+            return
         if not known and not (extra and group[0].key is not None):
             why = UNKNOWN if group[0].key is not None or not extra else BARE
             self.refused.add(why, group, nearest(group[0], self.state) if why not in self.refused.rows else "")
@@ -291,20 +296,21 @@ def _fresh(rows: Sequence[Result], name: str, old: list[float], replicate: bool)
 
 
 def enter(
-    state: CampaignState, results: ResultFile, extra: bool = False, replicate: bool = False
+    state: CampaignState, results: ResultFile, extra: bool = False, replicate: bool = False, ignore: bool = False
 ) -> tuple[CampaignState, EntryCounts]:
     """Enter results: all, or none and an error.
 
     An experiment is pending, known or new. A first value takes it off what is pending; of several targets, each has its
     own, an empty cell beside a value says nothing, and the last of them takes it off. The same value again changes
     nothing; another one is refused, or with `replicate` one more result. No value of any target means that the
-    experiment failed; a value that comes later replaces that. What is new is refused, or with `extra` a measurement
-    that nobody proposed.
+    experiment failed; a value that comes later replaces that. What is new is refused, with `ignore` skipped, or with
+    `extra` a measurement that nobody proposed.
 
     Raises:
         InputError: rows that are refused.
     """
-    entry = ResultEntry(state, results)
+    entry = ResultEntry(state, results, ignore=ignore)
+    entry.counts.ignored = results.nameless
     entry.counts.absent = tuple(name for name in state.settings.columns.targets if name not in results.targets)
     groups: dict[Key, list[Result]] = {}
     for row in results.rows:

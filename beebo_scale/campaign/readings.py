@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 
     Listing = str | os.PathLike[str] | pd.DataFrame | Source
 
-NORMALISE = ("percent-of-control", "robust-z", "b-score")
 PLATE, WELL, ROLE = MAP_COLUMNS
 
 
@@ -36,14 +35,13 @@ class Readings:
     """Results ready to be recognised.
 
     Attributes:
-        source: a table with the id column or all features, targets, and the columns beside them; samples only.
-        numbers: n, the row of each in the file, from 1.
+        source: a table with the id column or all features, targets, and the columns beside them; samples only, with
+            the numbers that their rows have in the file.
         controls: role -> wells that were left out.
         notes: what was guessed or done, one line each.
     """
 
     source: Source
-    numbers: np.ndarray
     controls: Counter[str] = field(default_factory=Counter)
     notes: tuple[str, ...] = ()
 
@@ -56,14 +54,14 @@ def read_results(source: Listing, folder: Folder, settings: Settings, normalise:
             campaign, with roles or without; or grids of 8 x 12 or another plate, each under the name of its plate.
         folder: of the campaign, for its plate maps.
         settings: of the campaign.
-        normalise: one of NORMALISE: what becomes of the values, plate by plate; None takes them as they are.
+        normalise: one of `NORMALISE`: what becomes of the values, plate by plate; None takes them as they are.
 
     Raises:
         InputError: the file cannot be read, a well or plate is in no map, or a plate lacks what normalising takes.
     """
     frame, name, notes = _of_grids(source, folder, settings)
     if frame is None:
-        file = open_source(source)
+        file = open_source(source, settings.columns.named)
         columns = {part: _column(file, part) for part in MAP_COLUMNS}
         named = _is_named(file, settings)
         if columns[WELL] is None or (named and columns[ROLE] is None):
@@ -72,17 +70,11 @@ def read_results(source: Listing, folder: Folder, settings: Settings, normalise:
                     f"{file.name}: --normalise {normalise} takes wells and roles, as in a filled-in plate map; it has "
                     f"no column {'role' if columns[WELL] else 'well'!r}"
                 )
-            return Readings(file, _rows(file))
-        frame, notes, name = _of_table(file, columns, settings, named), [], file.name
+            return Readings(file)
+        frame, notes, name = _of_table(file, columns, settings, named), list(file.notes), file.name
         if not named:
             frame = _joined(frame, folder, settings, name)
     return _samples(frame, name, settings, normalise, notes)
-
-
-def _rows(file: Source) -> np.ndarray:
-    """Numbers of all rows, of a file whose rows nobody has counted yet."""
-    count = len(file.load(list(file.columns[:1]))) if file.rows is None else file.rows
-    return np.arange(1, count + 1)
 
 
 def _column(file: Source, part: str) -> str | None:
@@ -111,7 +103,7 @@ def _of_table(file: Source, columns: Mapping[str, str | None], settings: Setting
             frame[f"_{part}"] = np.where(missing_text(cells), "", cells.astype(object).astype(str))
     if "_role" in frame:
         frame["_role"] = [role.strip() or SAMPLE for role in frame["_role"]]
-    frame["_row"] = np.arange(1, len(frame) + 1)
+    frame["_row"] = file.numbers(len(frame))
     place = Place(file.name, str(columns[WELL]), frame["_row"].to_numpy())
     frame["_well"] = [
         well_name(*well_of(text, replace(place, rows=place.rows[i : i + 1]))) for i, text in enumerate(frame["_well"])
@@ -251,7 +243,8 @@ def _samples(
     controls = Counter(frame["_role"][~samples].tolist())
     kept = frame[samples]
     table = kept[[column for column in kept if not str(column).startswith("_")]].reset_index(drop=True)
-    return Readings(replace(open_source(table), name=name), kept["_row"].to_numpy(), controls, tuple(notes))
+    source = replace(open_source(table), name=name, own_numbers=kept["_row"].to_numpy())
+    return Readings(source, controls, tuple(notes))
 
 
 def _normalised(frame: pd.DataFrame, target: str, name: str, normalise: str) -> np.ndarray:

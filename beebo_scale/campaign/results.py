@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -57,6 +57,7 @@ class ResultFile:
         targets: columns of targets that the file has.
         invalid: rows that were left out because they cannot be read.
         notes: what a user should know of how the file was read, a line each.
+        nameless: rows without an id that were skipped.
     """
 
     source: str
@@ -65,18 +66,20 @@ class ResultFile:
     targets: tuple[str, ...] = ()
     invalid: tuple[Fault, ...] = ()
     notes: tuple[str, ...] = ()
+    nameless: int = 0
 
     @classmethod
     def read(
         cls,
-        source: str | os.PathLike[str] | pd.DataFrame,
+        source: str | os.PathLike[str] | pd.DataFrame | Source,
         state: CampaignState,
         with_target: bool = True,
         drop_invalid: bool = False,
+        skip_nameless: bool = False,
     ) -> ResultFile:
         """Read a file that has the id column or all features, and (unless it only names rows) a target or several.
 
-        With `drop_invalid`, rows that cannot be read are left out.
+        With `drop_invalid`, rows that cannot be read are left out; with `skip_nameless`, those without an id.
 
         Raises:
             InputError: a column is missing, or a cell is not usable.
@@ -91,6 +94,7 @@ class ResultFile:
         raw = file.load(wanted)
         if not len(raw):
             raise InputError(f"{file.name} has a header but no rows; there is nothing to record")
+        raw, file, nameless = _named_rows(file, raw, str(columns.id) if by_id and skip_nameless else None)
         raw, numbers, faults = _readable(
             file, raw, columns, [str(columns.id)] if by_id else [], named, targets, drop_invalid
         )
@@ -113,7 +117,16 @@ class ResultFile:
             rows.append(
                 Result(int(numbers[i]), match, key, known, {name: str(cells[i]) for name, cells in text.items()})
             )
-        return cls(file.name, by_id, tuple(rows), targets, tuple(faults), file.notes)
+        return cls(file.name, by_id, tuple(rows), targets, tuple(faults), file.notes, nameless)
+
+
+def _named_rows(file: Source, raw: pd.DataFrame, id: str | None) -> tuple[pd.DataFrame, Source, int]:
+    """The rows that have an id, the file with their numbers, and how many have none; all where no column is given."""
+    missing = np.zeros(len(raw), dtype=bool) if id is None else missing_text(raw[id])
+    if not missing.any():
+        return raw, file, 0
+    kept = np.flatnonzero(~missing)
+    return raw.iloc[kept].reset_index(drop=True), replace(file, own_numbers=file.numbers(kept)), int(missing.sum())
 
 
 def _readable(

@@ -263,6 +263,8 @@ class EntryCounts:
         empty: rows without a value, in a file that has some of the targets only; they say nothing.
         values: target -> new values.
         absent: targets that the file does not have.
+        ignored: rows that nobody proposed, or without an id, where these are to be ignored.
+        controls: role -> wells of a plate map that are controls.
         invalid: rows that were left out because they cannot be read.
         notes: what a user should know of how the file was read, a line each.
     """
@@ -276,5 +278,7 @@ class EntryCounts:
     empty: int = 0
     values: Counter[str] = field(default_factory=Counter)
     absent: tuple[str, ...] = ()
+    ignored: int = 0
+    controls: Counter[str] = field(default_factory=Counter)
     invalid: tuple[Fault, ...] = ()
     notes: tuple[str, ...] = ()

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from jsonargparse import ArgumentParser, Namespace
 
 from ..errors import InputError
+from ..screening.plates.normalise import NORMALISE
 from .arguments import COUNT
 from .faces import FACES
 from .outputs import add_plate_options, layout_of, picks_of
@@ -64,7 +65,8 @@ def _record_options(parser: ArgumentParser) -> None:
     add(
         "--results",
         type=str,
-        help="results: the target, or some of several, and either the id or all features; no value of any: it failed",
+        help="results: the target, or some of several, and either the id, all features, or plate and well of our plate "
+        "maps; or grids of a plate reader under the plates' names; no value of any: it failed",
     )
     add("--extra", action="store_true", help="also enter what was not proposed")
     add("--replicate", action="store_true", help="a second, different value is one more measurement")
@@ -72,6 +74,12 @@ def _record_options(parser: ArgumentParser) -> None:
         "--drop-invalid",
         action="store_true",
         help="leave out rows that cannot be read; they stay pending, and are listed",
+    )
+    add("--ignore-unknown", action="store_true", help="skip rows that nobody proposed, and rows without an id")
+    add(
+        "--normalise",
+        choices=NORMALISE,
+        help="of plates, by their maps: percent-of-control takes the wells negative for 0 and positive for 100",
     )
     add("--give-up", type=str, help="file of pending experiments that will not be tried; they may be proposed again")
 
@@ -155,11 +163,22 @@ def _record(options: Namespace) -> EntryCounts:
     campaign = Campaign.open(options.folder)
     _say_changes(campaign)
     if options.give_up is not None:
-        if options.extra or options.replicate or options.drop_invalid:
-            raise InputError("--extra, --replicate and --drop-invalid go with --results")
+        named = ("extra", "replicate", "drop_invalid", "ignore_unknown", "normalise")
+        given = [f"--{name.replace('_', '-')}" for name in named if options[name]]
+        if given:
+            raise InputError(f"{', '.join(given)} without --results; --give-up only names experiments")
         counts = campaign.give_up(options.give_up)
     else:
-        counts = campaign.record(options.results, options.extra, options.replicate, options.drop_invalid)
+        if options.extra and options.ignore_unknown:
+            raise InputError("--extra enters what nobody proposed, --ignore-unknown skips it; give one of the two")
+        counts = campaign.record(
+            options.results,
+            options.extra,
+            options.replicate,
+            options.drop_invalid,
+            options.ignore_unknown,
+            options.normalise,
+        )
     for note in counts.notes:
         print(f"note: {note}")
     state = campaign.state()
@@ -181,7 +200,8 @@ def _said(counts: EntryCounts) -> str:
         "rows without a value": counts.empty,
         "given up": counts.given_up,
         "known already": counts.known,
-    }
+        "ignored, as nobody proposed them": counts.ignored,
+    } | {f"wells of the control {role}": count for role, count in counts.controls.items()}
     return ", ".join(f"{count} {what}" for what, count in parts.items() if count) or "nothing new"
 
 

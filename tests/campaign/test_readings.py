@@ -5,11 +5,12 @@ import pandas as pd
 import pytest
 
 import beebo_scale as bs
+from beebo_scale.campaign import Campaign
 from beebo_scale.campaign.readings import read_results
 from beebo_scale.screening import Layout, write_plates
 from beebo_scale.screening.plates.normalise import b_score, percent_of_control
 
-from .helpers import create, proposed, truth
+from .helpers import create, files, proposed, settings, truth
 
 LAYOUT = Layout.of(12, ["A01:negative", "A02:positive", "C04:positive"], name="R1", shuffle=True)
 
@@ -54,7 +55,7 @@ def test_our_own_map_filled_in(campaign, tmp_path):
     assert values(readings) == expected(frame)
     assert readings.controls == {"negative": 2, "positive": 4}
     rows = np.flatnonzero(frame["role"] == "sample") + 1
-    np.testing.assert_array_equal(readings.numbers, rows)  # messages name rows of the file
+    np.testing.assert_array_equal(readings.source.numbers(12), rows)  # messages name rows of the file
 
 
 @pytest.mark.parametrize("header", [("plate", "well"), ("Plate", " Well")])
@@ -162,3 +163,37 @@ def test_no_map(tmp_path):
     made = create(tmp_path)
     with pytest.raises(bs.InputError, match="has no plate map to find wells in"):
         read(made, pd.DataFrame({"well": ["A1"], "y": [1.0]}))
+
+
+def test_a_filled_map_is_recorded_once(campaign, tmp_path):
+    frame = filled(campaign)
+    counts = campaign.record(frame)
+    assert (counts.measured, counts.controls) == (12, {"negative": 2, "positive": 4})
+    assert len(campaign.state().pending) == 0
+    grids_of(frame, tmp_path / "grids.csv")
+    assert campaign.record(tmp_path / "grids.csv").known == 12  # the same values in another form
+    measured = campaign.state().measured
+    entered = measured[measured["status"] == "measured"]
+    assert dict(zip(entered["name"], entered["y"].astype(float), strict=True)) == expected(frame)
+
+
+def test_rows_that_nobody_proposed_are_skipped_if_asked(campaign):
+    rows = expected(filled(campaign))
+    table = pd.DataFrame({"name": ["DMSO", *rows, "", "POS"], "y": [0.2, *rows.values(), 1.0, 88.0]})
+    with pytest.raises(bs.InputError, match=r"\(id\) is empty in row 14"):
+        campaign.record(table)
+    counts = campaign.record(table, ignore=True)
+    assert (counts.measured, counts.ignored) == (12, 3)
+
+
+def test_the_plate_of_a_well_is_its_batch(tmp_path):
+    """Where plates are batches, a file without that column has the names of the map."""
+    files(tmp_path)
+    screen = pd.read_csv(tmp_path / "screen.csv").assign(plate=["P0", "P9"] * 7)
+    made = Campaign.create(tmp_path / "c", screen, settings(tmp_path, batch="plate"))
+    proposed(made, 12)
+    write_plates(pd.read_csv(made.folder.batch(1)), made.folder.batch(1), LAYOUT)
+    table = filled(made).rename(columns={"plate": "Plate"})[["Plate", "well", "y"]]
+    assert made.record(table).measured == 12
+    measured = made.state().measured
+    assert set(measured["plate"][measured["status"] == "measured"]) == {"R1-P1", "R1-P2"}

@@ -39,6 +39,7 @@ class Source:
             memory; None instead of ranges yields all rows, in pieces as they come.
         rows: number of rows, None where only reading them tells.
         types: column -> 'number', 'whole number', 'text' or another word for its type; empty where all is text.
+        own_numbers: number of each row, where they are not in order.
         before: rows between the header and the first one, left aside; rows are numbered with these.
         notes: what was found on the way to the first row, a line each.
     """
@@ -51,11 +52,13 @@ class Source:
     rows: int | None = None
     types: Mapping[str, str] = field(default_factory=dict)
     before: int = 0
+    own_numbers: NDArray[np.int64] | None = None
     notes: tuple[str, ...] = ()
 
     def numbers(self, rows: NDArray[np.int64] | int) -> NDArray[np.int64]:
         """Numbers below the header, from 1, of some rows, or of the first so many."""
-        return self.before + 1 + (np.arange(rows) if isinstance(rows, int) else rows)
+        places = np.arange(rows) if isinstance(rows, int) else rows
+        return self.before + 1 + places if self.own_numbers is None else self.own_numbers[places]
 
     def without(self, count: int, notes: Sequence[str]) -> Source:
         """The same without its first rows, and with something to say."""

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     import pandas as pd
     from numpy.typing import NDArray
 
+NORMALISE = ("percent-of-control", "robust-z", "b-score")  # what becomes of the values of a plate
 MAD = 1.4826  # times the median absolute deviation is the standard deviation of a normal distribution
 FAR = 8.0  # robust standard deviations from the median: one normal value in 10^15
 POLISH_STEPS = 200
