@@ -34,6 +34,7 @@ from ..rank import free_memory
 from .posterior import LARGE, BlocksPosterior, Kept
 
 GROUPS = 64  # of blocks, at most: what workers send each other is m x m numbers for each
+KEPT = 3 * 2**30  # bytes of factors
 SAVED_EVERY = 10.0  # seconds
 DAMAGED = "{path}: what an earlier run had added up is damaged ({why}); delete it"
 
@@ -147,7 +148,7 @@ class Rows:
             sums: over all rows.
             noise: of a new measurement, None takes the process's own (see `own_noise`).
             precision: number format in which factors are kept.
-            memory: bytes for them, None takes half of what is free.
+            memory: bytes for them, None takes half of what is free, at most `KEPT`.
             factors: that are at hand.
         """
         root = sums.root
@@ -163,7 +164,7 @@ class Rows:
             root=root,
             a=a,
             noise=own_noise(self.gp, self.data) if noise is None else noise,
-            kept=Kept(free_memory(a.device) if memory is None else memory),
+            kept=Kept(min(KEPT, free_memory(a.device)) if memory is None else memory),
             precision=precision,
         )
         for number, factor in (factors or {}).items():
