@@ -128,7 +128,7 @@ def _nearest(kernel: Kernel, X: Tensor, heads: Tensor, known: Tensor) -> tuple[T
 
 def _moved(kernel: Kernel, X: Tensor, count: int) -> Tensor:
     """The first `count` of some rows, each moved several times to the row nearest to all of its block."""
-    place = torch.arange(count)
+    place = torch.arange(count, device=X.device)
     with torch.no_grad():
         for _ in range(MOVES if 1 < count < len(X) else 0):
             heads = X[place]
@@ -146,9 +146,8 @@ def _moved(kernel: Kernel, X: Tensor, count: int) -> Tensor:
 def _compare(kernel: Kernel, rows: Rows, heads: Tensor, first: int, labels: Tensor, near: Tensor) -> None:
     """Give rows that are nearer to new heads, the first of them number `first`, to these; in place."""
     known = kernel(heads, diag=True)
-    for some in torch.arange(len(labels)).split(max(1, COMPARED_NUMBERS // len(heads))):
+    for some in torch.arange(len(labels), device=labels.device).split(max(1, COMPARED_NUMBERS // len(heads))):
         label, nearness = _nearest(kernel, rows(some), heads, known)
-        some = some.to(labels.device)
         nearer = nearness > near[some] + TIE * known.abs().amax()
         labels[some[nearer]], near[some[nearer]] = first + label[nearer], nearness[nearer]
 

@@ -249,7 +249,7 @@ def _moments(posterior: Posterior, X: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """Mean, variance and noise variance in standardised units, in chunks, p x d -> p, p, p."""
     with torch.no_grad():
         part = posterior.parts(X)
-        order = torch.arange(len(X)) if part is None else part.argsort(stable=True)
+        order = torch.arange(len(X), device=X.device) if part is None else part.argsort(stable=True)
         known = len(posterior.points) if part is None else posterior.rank
         chunks = order.split(max(1, min(PREDICTED_AT_ONCE, CHUNK_NUMBERS // max(1, known))))
         groups = (X[some] for some in track(chunks, "predicting"))

@@ -190,7 +190,8 @@ def added(
         keep: filled with the factors of this worker's blocks.
     """
     workers, m = workers or Workers(), len(rows.inducing)
-    groups = torch.arange(len(rows.partition)).tensor_split(min(GROUPS, len(rows.partition)))
+    step = -(-len(rows.partition) // GROUPS)
+    groups = [range(i, min(i + step, len(rows.partition))) for i in range(0, len(rows.partition), step)]
     total, done = rows.residual.new_zeros(m * m + m + 2), 0
     if saved is not None and saved.exists():
         content = archives.load(saved, DAMAGED)
@@ -199,7 +200,7 @@ def added(
     start = time.monotonic()
     for first in range(done, len(groups), workers.size):
         turn = groups[first : first + workers.size]
-        mine = _part(rows, turn[workers.rank].tolist(), keep) if workers.rank < len(turn) else None
+        mine = _part(rows, turn[workers.rank], keep) if workers.rank < len(turn) else None
         for owner in range(len(turn)):
             value = mine if owner == workers.rank and mine is not None else torch.empty_like(total)
             if workers.size > 1:
@@ -218,7 +219,7 @@ def added(
     return Sums(sums.A, c, float(value) - 0.5 * len(rows.data) * math.log(2 * math.pi))
 
 
-def _part(rows: Rows, blocks: list[int], keep: dict[int, BlockFactor] | None) -> Tensor:
+def _part(rows: Rows, blocks: range, keep: dict[int, BlockFactor] | None) -> Tensor:
     """The sums over some blocks as one vector: m x m, m, 1, 1."""
     total: Any = 0.0
     for block in blocks:
