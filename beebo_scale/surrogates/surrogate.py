@@ -113,8 +113,9 @@ class Surrogate:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What a user should know of the measurements that were fitted, one line each."""
-        return tuple(column.note for column in self.encoder.constant.values())
+        """What a user should know of the measurements and of an approximation of them, one line each."""
+        found = tuple(column.note for column in self.encoder.constant.values())
+        return (*found, *self.recipe.notes) if isinstance(self.recipe, Blocks) else found
 
     @property
     def lengthscales(self) -> Tensor:
