@@ -214,8 +214,8 @@ class Blocks:
             return ()
         sizes = torch.bincount(self.labels)
         return (
-            f"{len(sizes):,} blocks of up to {int(sizes.max()):,} rows, {len(self.Z):,} inducing points: the error of rows "
-            f"left out is {self.larger:.3f} times that with blocks half as large; blocks twice as large (block_rows) "
+            f"{len(sizes):,} blocks of up to {int(sizes.max()):,} rows, {len(self.Z):,} inducing points: the error of "
+            f"rows left out is {self.larger:.3f} times that with blocks half as large; twice as large (block_rows) "
             "should lower it by about that factor at best",
         )
 
