@@ -41,7 +41,8 @@ def gb1(options: argparse.Namespace, kind: str) -> dict[str, Any]:
     features = {"variant": "protein"}
     start = time.process_time()
     size = bs.Approximation(inducing_points=1024) if kind == "svgp" else bs.Approximation()
-    surrogate = bs.fit(bs.read_table(train, "fitness", features=features), kind, approximation=size)
+    table = bs.read_table(train, "fitness", features=features)
+    surrogate = bs.fit(table, kind, approximation=size, fit_rows=options.fit_rows)
     surrogate.posterior()
     found: dict[str, Any] = {"rows": len(train), "fit_seconds": time.process_time() - start}
     X, y = surrogate.encoder.encode(bs.read_library(test, features)), test["fitness"].to_numpy()
@@ -151,6 +152,7 @@ def main() -> None:
     parser.add_argument("--m", type=int)
     parser.add_argument("--rows", type=int, help="model.block_rows")
     parser.add_argument("--n", type=int, help="fewer rows, to try")
+    parser.add_argument("--fit-rows", type=int, default=3000, help="rows of the hyperparameters of GB1")
     parser.add_argument("--threads", type=int, default=1)
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
