@@ -17,23 +17,20 @@ TITLES = {
 }
 NOTES = {
     "uci": """Protocol of uci.py: the same splits, standardisation and hyperparameters. The figures of exact, SGPR and
-SVGP (m = 1,024) are those of uci.md, of an idle machine; their seconds contain those for the
-hyperparameters. Seconds of blocks are of fit (with the estimate of the error of I) and of prediction
-without these, on a machine that others used, too.""",
+SVGP (m = 1,024) are those of uci.md, of an idle machine; their seconds contain those for the hyperparameters. Seconds
+of blocks are of fit (with the estimate of the error of I) and of prediction without these, on a machine that others
+used, too.""",
     "gain": """10,000 training rows, m = 1,024, blocks of 1,000. Batches: the greedy one of exact from the test rows
-(spread), and the rows nearest to one test row (clustered). Error: I of blocks / I of exact - 1. Value:
-a(X), by the exact posterior, of the batch that blocks choose over that of the batch that exact chooses, T'
-= 0.5.""",
+(spread), and the rows nearest to one test row (clustered). Error: I of blocks / I of exact - 1. Value: a(X), by the
+exact posterior, of the batch that blocks choose over that of the batch that exact chooses, T' = 0.5.""",
     "million": """f drawn from a GP prior by random features (Matern-5/2, lengthscale 1, d = 10), noise variance 0.01.""",
-    "loop": """f drawn from a GP prior by random features, Matern-3/2, lengthscale 2, d = 8 in the unit box, noise variance
-1e-6; hyperparameters are fitted. Improvement: the best value of f found over the best of random search with
-the same start and as many points, less 1, in percent. Published under this protocol: ADASAP 10.4 %,
-stochastic dual descent 6.5 %, preconditioned conjugate gradients 0.1 %, on GPUs (Rathore et al., NeurIPS
-2025).""",
+    "loop": """f drawn from a GP prior by random features, Matern-3/2, lengthscale 2, d = 8 in the unit box, noise
+variance 1e-6; hyperparameters are fitted. Improvement: the best value of f found over the best of random search with
+the same start and as many points, less 1, in percent. Published under this protocol: ADASAP 10.4 %, stochastic dual
+descent 6.5 %, preconditioned conjugate gradients 0.1 %, on GPUs (Rathore et al., NeurIPS 2025).""",
     "gb1": """149,361 measured variants, 19,361 of them held out at random; hyperparameters from 3,000 rows.""",
     "gpcr": """325,567 molecules, a fifth held out at random by the seed; Morgan counts. `beebo-scale fit` from the raw
-file, `predict` of the molecules held out; the random forest learns from 60,000 molecules, all hits among
-them.""",
+file, `predict` of the molecules held out; the random forest learns from 60,000 molecules, all hits among them.""",
 }
 
 
