@@ -23,7 +23,7 @@ used, too.""",
     "gain": """10,000 training rows, m = 1,024, blocks of 1,000. Batches: the greedy one of exact from the test rows
 (spread), and the rows nearest to one test row (clustered). Error: I of blocks / I of exact - 1. Value: a(X), by the
 exact posterior, of the batch that blocks choose over that of the batch that exact chooses, T' = 0.5.""",
-    "million": """f drawn from a GP prior by random features (Matern-5/2, lengthscale 1, d = 10), noise variance 0.01.""",
+    "million": "f drawn from a GP prior by random features (Matern-5/2, lengthscale 1, d = 10), noise variance 0.01.",
     "loop": """f drawn from a GP prior by random features, Matern-3/2, lengthscale 2, d = 8 in the unit box, noise
 variance 1e-6; hyperparameters are fitted. Improvement: the best value of f found over the best of random search with
 the same start and as many points, less 1, in percent. Published under this protocol: ADASAP 10.4 %, stochastic dual
