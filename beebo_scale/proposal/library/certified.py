@@ -34,7 +34,7 @@ from ...specs import Choice
 from ..jobs.chunks import ChunkRunner
 from . import lazy_greedy
 from .best_rows import Top, best_of
-from .encoded import EncodedChunk, EncodedLibrary
+from .encoded import KEPT_BYTES, EncodedChunk, EncodedLibrary
 from .lazy_greedy import score_rows
 from .shortlist import LibrarySearch, Shortlist
 
@@ -122,7 +122,8 @@ def _sizes(task: LibrarySearch, number: int) -> tuple[int, int | None]:
 def _units(task: LibrarySearch) -> list[range]:
     """Chunks that are scored together: more than one where a part of the posterior takes long to get."""
     count, rows = task.library.count, max(1, len(task.library) // task.library.count)
-    step = max(1, -(-task.posterior.points_together // rows))
+    most = KEPT_BYTES // (rows * max(1, task.library.packing.size))
+    step = max(1, min(most, -(-task.posterior.points_together // rows)))
     return [range(first, min(first + step, count)) for first in range(0, count, step)]
 
 

@@ -39,7 +39,7 @@ from ....protocols import Noise
 from ...data.observations import Measurements, Observations
 
 POINTS_SHOWN = 2**25  # numbers of X up to which a search may start from all measured rows; else from inducing points
-COLLECTED = 512  # points of a block that are worth computing its factor for ...
+COLLECTED = 1024  # points of a block that are worth computing its factor for ...
 LARGE = 2**31  # ... where all factors take more bytes than this (no matter what is free: units of work must not differ)
 
 
