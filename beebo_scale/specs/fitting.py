@@ -33,7 +33,8 @@ class Approximation:
     )
     inducing_points: int | Literal["auto"] = setting(
         "auto",
-        "of sgpr, svgp and blocks, at most; auto is 512, for blocks 2,048 up to 47,000 rows and 1,024 beyond",
+        "of sgpr, svgp and blocks, at most; auto is 512, for blocks 4,096 up to 36,000 rows, 2,048 up to 145,000 and "
+        "1,024 beyond",
         one_of(("auto",), whole_number),
     )
     block_rows: int | Literal["auto"] = setting(

@@ -1,8 +1,8 @@
 r"""How large blocks are where nobody says, and what larger ones would gain.
 
 The factors of n rows in blocks of b rows take about n b^2 / 3 products beside n m^2 for the inducing points: a constant
-`WORK` for n b^2 makes blocks as large as can be for the same work. It is a constant, not a measured time, so that the
-same rows and seed give the same blocks on any machine.
+`WORK` for both n b^2 and n m^2 makes them as large as can be for the same work. It is a constant, not a measured time, so
+that the same rows and seed give the same blocks on any machine.
 
 The error of a model is measured on its own rows, each left out: with P = (K_b + Sigma)^-1, y_i - mean_i without row i
 is (P (y - m))_i / P_ii = beta_i / P_ii. The same with a block cut in two says what blocks of half the size lose, and
@@ -21,9 +21,8 @@ from ....linalg.block_factors import BlockFactor, block_factor
 from ....linalg.partition import divided
 from .fit import InBlocks, Sums, factor_at
 
-POINTS, MORE_POINTS = 1024, 2048  # inducing points, and more where n m^2 is no more than ...
-WORK_OF_POINTS = 2e11
-WORK = 1e12  # n b^2
+POINTS = (4096, 2048, 1024)  # inducing points: the first m with n m^2 no more than `WORK`, else the last
+WORK = 6.1e11  # n b^2, too
 LEAST = 500  # rows of a block
 LOOKED_AT = 8  # blocks that are cut in two, at most, and at most one in ...
 SHARE = 4
@@ -32,7 +31,7 @@ EACH = 256  # rows of each that are left out, one at a time
 
 def points_of_blocks(n: int) -> int:
     """Inducing points for n rows."""
-    return min(n, MORE_POINTS if n * MORE_POINTS**2 <= WORK_OF_POINTS else POINTS)
+    return min(n, next((m for m in POINTS if n * m**2 <= WORK), POINTS[-1]))
 
 
 def block_rows(n: int, memory: int) -> int:
