@@ -28,6 +28,7 @@ ALLOWED = {
     "linalg": {"kernels", *FOUNDATIONS},
     "kernels": {"protocols", "screening"},
     "posterior": {"protocols"},
+    "conditioned": {"posterior", "protocols"},
     "kernel_posterior": {"kernels", "linalg", "posterior", "protocols"},
     "information": {"posterior", *FOUNDATIONS},
     "bounds": {"information", "linalg", "posterior", *FOUNDATIONS},
@@ -36,6 +37,7 @@ ALLOWED = {
     "archives": {"errors", "screening"},
     "surrogates": {
         "archives",
+        "conditioned",
         "information",
         "kernel_posterior",
         "kernels",

@@ -38,11 +38,12 @@ from .data import ScreeningDataModule
 from .metrics import Metrics
 from .store import DAMAGED, DATA_KEY, Store
 
-START = 3  # format of the files of starting points
+START = 4  # format of the files of starting points
 SETTLING = 3  # passes over all rows, each time that a robust fit is judged: more gain less than they cost
-FITTED = ("kind", "priors", "inducing_points", "likelihood")  # settings in which a fit that goes on must agree
-JUDGED = ("likelihood",)  # with the checkpoint, and one that is judged
-
+# Settings in which a fit that goes on must agree with the checkpoint ...
+FITTED = ("kind", "priors", "inducing_points", "block_rows", "inducing_choice", "likelihood")
+JUDGED = ("likelihood",)  # ... and one that is judged
+EARLIER = {"likelihood": "gaussian", "block_rows": "auto", "inducing_choice": "auto"}  # what earlier versions did
 
 WITHOUT = {
     "transform": "the data module standardises the target: data.transform",
@@ -50,12 +51,18 @@ WITHOUT = {
 }
 GONE = {"start_iterations": "the search that training starts from has model.iterations, too; leave it out"}
 DEFAULT_KIND = "svgp"
-TYPES = {"kind": Literal["exact", "love", "sgpr", "svgp"], "rank": int | Literal["auto"]}  # a job names its kind
+NUMBER = int | Literal["auto"]
+TYPES = {
+    "kind": Literal["exact", "blocks", "love", "sgpr", "svgp"],  # a job names its kind
+    "rank": NUMBER,
+    "inducing_points": NUMBER,
+    "block_rows": NUMBER,
+}
 
 
 @takes((each for each in settings_of(Fitting) if each.name not in WITHOUT), TYPES, {"kind": DEFAULT_KIND})
 class SurrogateModule(pl.LightningModule):
-    """A surrogate in training: "svgp" by minibatches; "sgpr", "exact" and "love" by runs of L-BFGS, one an epoch."""
+    """A surrogate in training: "svgp" by minibatches; the others by runs of L-BFGS, one an epoch."""
 
     def __init__(self, **settings: Any) -> None:
         pl.LightningModule.__init__(self)  # super() would let Lightning look for arguments that are not named here
@@ -64,7 +71,7 @@ class SurrogateModule(pl.LightningModule):
             raise InputError(f"model.{name} is not a setting; choose among {', '.join(known)}")
         self.fitting = make(Fitting, {"kind": DEFAULT_KIND} | settings)
         if self.fitting.kind == "auto":
-            raise InputError("model.kind auto: a training job names its kind; choose exact, love, sgpr or svgp")
+            raise InputError("model.kind auto: a training job names its kind; choose exact, blocks, love, sgpr or svgp")
         kept = plain(self.fitting)
         self.save_hyperparameters({name: kept[name] for name in known})
         self.automatic_optimization = False
@@ -111,7 +118,8 @@ class SurrogateModule(pl.LightningModule):
         self.rows = data = rows_at(self.start, store.encoder, self.data.training, how)
         gp = process_at(self.start, store.encoder, store.design, data, how)
         if self.full_batch:
-            self.trainee: Any = FullTrainee(self.start, gp, data, how)
+            saved = self._start_path().with_suffix(".sums.pt")
+            self.trainee: Any = FullTrainee(self.start, gp, data, how, saved)
         else:
             model, size = svgp_at(self.start, gp, data, store.encoder, how), how.approximation
             self.trainee = SvgpTrainee(model, data, size.lr, size.natural_lr)
@@ -122,7 +130,7 @@ class SurrogateModule(pl.LightningModule):
         return self.data.store
 
     def _start_path(self) -> Path:
-        names = ("kind", "priors", "inducing_points", "fit_rows", "iterations", "likelihood", "seed")
+        names = (*FITTED, "fit_rows", "iterations", "seed")
         text = repr([START, self._store.identity, *(self.hparams[name] for name in names)])
         return self.data.folder / f"start-{sha256(text.encode()).hexdigest()[:16]}.pt"
 
@@ -283,7 +291,7 @@ class SurrogateModule(pl.LightningModule):
         )
 
     def _check_same_settings(self, given: dict[str, Any], names: tuple[str, ...]) -> None:
-        given = {"likelihood": "gaussian"} | given  # the only one of earlier versions
+        given = EARLIER | given
         for name in names:
             if given[name] != self.hparams[name]:
                 raise InputError(
