@@ -126,7 +126,7 @@ def _nearest(kernel: Kernel, X: Tensor, heads: Tensor, known: Tensor) -> tuple[T
 def _compare(kernel: Kernel, rows: Rows, heads: Tensor, first: int, labels: Tensor, near: Tensor) -> None:
     """Give rows that are nearer to new heads, the first of them number `first`, to these; in place."""
     known = kernel(heads, diag=True)
-    for some in torch.arange(len(labels)).split(max(1, COMPARED_NUMBERS // len(heads))):
+    for some in torch.arange(len(labels), device="cpu").split(max(1, COMPARED_NUMBERS // len(heads))):
         label, nearness = _nearest(kernel, rows(some), heads, known)
         some = some.to(labels.device)
         nearer = nearness > near[some] + TIE * known.abs().amax()
