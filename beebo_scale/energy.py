@@ -131,6 +131,15 @@ class ValuedPosterior(Posterior):
         """Whether the base is exact."""
         return self.base.exact
 
+    @property
+    def points_together(self) -> int:
+        """That of the base."""
+        return self.base.points_together
+
+    def parts(self, X: Tensor) -> Tensor | None:
+        """Those of the base."""
+        return self.base.parts(X)
+
     def features(self, X: Tensor) -> Tensor:
         """Those of the base."""
         return self.base.features(X)

@@ -23,7 +23,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from gpytorch.kernels import Kernel
@@ -33,15 +33,68 @@ from torch.nn import Module
 
 from .kernels.stationary import gram
 from .linalg.roots import Root, compressed, spanning_columns
-from .posterior import Posterior
+from .posterior import Posterior, factor_of
 from .protocols import Noise, Solver
+
+P = TypeVar("P", bound="PriorPosterior")
 
 FLOAT32_NOISE = 5e-5  # of the prior variance
 DROWNED = "what float32 leaves in the covariance would count as information"
 
 
+class PriorPosterior(Posterior):
+    """A posterior of which the prior is known, so that it can be turned into one of other points or of sums of outputs.
+
+    Attributes:
+        kernel: prior covariance k, a gpytorch kernel with frozen parameters.
+        prior_mean: prior mean m, ... q x d -> ... q (a gpytorch mean).
+        noise: sigma^2(x) of a new measurement, ... q x d -> ... q.
+        warp: map from the inputs that callers give to those of kernel, mean and centers; None is the identity.
+        centers: measured or inducing points as the kernel takes them, n x d.
+        prior_variance: A where the centers do not show it, None takes the mean of k(z, z) over them.
+    """
+
+    kernel: Kernel
+    prior_mean: Mean
+    centers: Tensor
+    noise: Noise
+    warp: Module | None
+    prior_variance: float | None
+
+    @cached_property
+    def amplitude(self) -> float:
+        """Prior variance A: the mean of k(z, z) over the centers (paper, section on the temperature)."""
+        if self.prior_variance is not None:
+            return self.prior_variance
+        with torch.no_grad():
+            return float(self.kernel(self.centers, diag=True).mean())
+
+    def prior_covar(self, X1: Tensor, X2: Tensor) -> Tensor:
+        """Prior covariance k between two sets of points, ... p x d and ... q x d -> ... p x q."""
+        return gram(self.kernel, self._warped(X1), self._warped(X2))
+
+    def changed(self: P, **parts: Any) -> P:
+        """The same with another prior, noise or warp, by name."""
+        return replace(self, **parts)  # type: ignore[type-var]  # all that are made are dataclasses
+
+    def unwarped(self, Z: Tensor) -> Tensor:
+        """Points before the warp, n x d; none (0 x d) where it cannot be undone."""
+        warp: Any = self.warp
+        try:
+            return Z if warp is None else warp.untransform(Z)  # as botorch calls it
+        except (AttributeError, NotImplementedError):
+            return Z[:0]
+
+    def _warped(self, X: Tensor) -> Tensor:
+        """Inputs as kernel and mean take them, ... q x d."""
+        T = X if self.warp is None else self.warp(X)
+        if T.dim() < 2 or T.shape[-1] != self.centers.shape[-1]:
+            raise ValueError(f"points come as ... x q x {self.centers.shape[-1]}, got shape {tuple(X.shape)}")
+        return T
+
+
 @dataclass(frozen=True)
-class KernelPosterior(Posterior):
+class KernelPosterior(PriorPosterior):
     """`Posterior` in the form above.
 
     Attributes:
@@ -78,11 +131,7 @@ class KernelPosterior(Posterior):
     @cached_property
     def points(self) -> Tensor:
         """The centers before the warp, n x d; none (0 x d) where it cannot be undone."""
-        warp: Any = self.warp
-        try:
-            return self.centers if warp is None else warp.untransform(self.centers)  # as botorch calls it
-        except (AttributeError, NotImplementedError):
-            return self.centers[:0]
+        return self.unwarped(self.centers)
 
     @property
     def exact(self) -> bool:
@@ -98,14 +147,6 @@ class KernelPosterior(Posterior):
     def device(self) -> torch.device:
         """Where the centers lie."""
         return self.centers.device
-
-    @cached_property
-    def amplitude(self) -> float:
-        """Prior variance A: the mean of k(z, z) over the centers (paper, section on the temperature)."""
-        if self.prior_variance is not None:
-            return self.prior_variance
-        with torch.no_grad():
-            return float(self.kernel(self.centers, diag=True).mean())
 
     def mean(self, X: Tensor) -> Tensor:
         """Posterior mean m(x) + k(x, Z) alpha, ... q x d -> ... q."""
@@ -134,10 +175,6 @@ class KernelPosterior(Posterior):
         """F(x) = k(x, Z) R, ... q x d -> ... q x r: all that a covariance needs beside the prior."""
         X = self._warped(X)
         return self._features(X, self._cross(X))
-
-    def prior_covar(self, X1: Tensor, X2: Tensor) -> Tensor:
-        """Prior covariance k between two sets of points, ... p x d and ... q x d -> ... p x q."""
-        return gram(self.kernel, self._warped(X1), self._warped(X2))
 
     def cross_covar(self, X1: Tensor, F1: Tensor, X2: Tensor, F2: Tensor) -> Tensor:
         """Covariance k(X1, X2) - F1 F2' + F1 S S' F2' from known features, ... p x q."""
@@ -168,17 +205,12 @@ class KernelPosterior(Posterior):
             ValueError: X is no matrix, shapes disagree, a noise variance is negative, or C + Sigma is not positive
                 definite.
         """
-        if X.dim() != 2:
-            raise ValueError(f"augment takes a matrix, q x d points, got shape {tuple(X.shape)}")
-        if Y is not None and Y.numel() != len(X):
-            raise ValueError(f"Y is one value for each of {len(X)} points, got shape {tuple(Y.shape)}")
+        X, sigma2 = self.checked(X, noise, Y)
         with torch.no_grad():
-            X = X.to(self.centers)
-            sigma2 = self._noise_at(X, noise)  # q
             T = self._warped(X)
             K = self._cross(T)
             F = self._features(T, K)  # q x r
-            L = _cholesky(self._covar(T, F) + torch.diag_embed(sigma2))
+            L = factor_of(self._covar(T, F) + torch.diag_embed(sigma2))
             B = F if self.up is None else F - (F @ self.up) @ self.up.mT  # q x r
             down = self.down.extend(B, L)
             up = _padded(self.up, len(T))
@@ -268,25 +300,9 @@ class KernelPosterior(Posterior):
             raise ValueError(f"the noise variance is below {FLOAT32_NOISE:g} of the prior's: {DROWNED}; use float64")
         return moved
 
-    def _warped(self, X: Tensor) -> Tensor:
-        """Inputs as kernel and mean take them, ... q x d."""
-        T = X if self.warp is None else self.warp(X)
-        if T.dim() < 2 or T.shape[-1] != self.centers.shape[-1]:
-            raise ValueError(f"points come as ... x q x {self.centers.shape[-1]}, got shape {tuple(X.shape)}")
-        return T
-
     def _cross(self, T: Tensor) -> Tensor:
         """k(T, Z), all batches in one matrix as all share the centers: ... q x d -> p x n, p = product(...) q."""
         return gram(self.kernel, T.reshape(-1, T.shape[-1]), self.centers)
-
-    def _noise_at(self, X: Tensor, noise: Tensor | float | None) -> Tensor:
-        """Noise variances of q points as a vector: those given, or the posterior's own."""
-        sigma2 = torch.as_tensor(self.noise(X) if noise is None else noise, dtype=self.dtype, device=self.device)
-        if sigma2.dim() > 0 and sigma2.shape != X.shape[:-1]:
-            raise ValueError(f"noise is a number or one for each of {len(X)} points, got {tuple(sigma2.shape)}")
-        if not bool((sigma2 >= 0).all()):
-            raise ValueError("noise variances must not be negative or NaN")
-        return sigma2.expand(len(X))
 
     def _features(self, X: Tensor, K: Tensor) -> Tensor:
         return self.down.features(K).reshape(*X.shape[:-1], self.rank)
@@ -308,7 +324,7 @@ class KernelPosterior(Posterior):
         return v.clamp_min(0.0)  # a variance; rounding may leave it a few ulp below zero at a noiseless center
 
 
-def drowned(posterior: KernelPosterior) -> bool:
+def drowned(posterior: Posterior) -> bool:
     """Whether the noise is so small beside the prior variance that float32 would decide the information gain.
 
     A root in float32 leaves 1e-7 to 1e-6 of the prior variance in C. With 1,500 rows I was 0.1 % off at a noise
@@ -319,14 +335,25 @@ def drowned(posterior: KernelPosterior) -> bool:
     return least < FLOAT32_NOISE * posterior.amplitude
 
 
-def over_centers(posterior: Posterior) -> KernelPosterior:
+def with_prior(posterior: Posterior) -> PriorPosterior:
     """The posterior itself, for what has to change its kernel.
+
+    Raises:
+        ValueError: it is no `PriorPosterior`.
+    """
+    if not isinstance(posterior, PriorPosterior):
+        raise ValueError(f"tasks and batches need a PriorPosterior, got {type(posterior).__name__}")
+    return posterior
+
+
+def over_centers(posterior: Posterior) -> KernelPosterior:
+    """The posterior itself, for what has to change its weights.
 
     Raises:
         ValueError: it is no `KernelPosterior`.
     """
     if not isinstance(posterior, KernelPosterior):
-        raise ValueError(f"tasks, batches and weighted outputs need a KernelPosterior, got {type(posterior).__name__}")
+        raise ValueError(f"weighted outputs need a KernelPosterior, got {type(posterior).__name__}")
     return posterior
 
 
@@ -347,14 +374,3 @@ class _SelfProduct(torch.autograd.Function):
     def backward(ctx: Any, grad: Tensor) -> Tensor:
         (F,) = ctx.saved_tensors
         return (grad + grad.mT) @ F
-
-
-def _cholesky(A: Tensor) -> Tensor:
-    """Cholesky without jitter, which would enter C and bias the information gain."""
-    L, info = torch.linalg.cholesky_ex(A)
-    if info.any():
-        raise ValueError(
-            "C + Sigma is not positive definite in this number format: the points repeat each other and the noise "
-            "variance is too small for it; raise the noise variance or use float64"
-        )
-    return L

@@ -85,6 +85,18 @@ class Posterior(ABC):
         """This posterior with features that are exact at X (... q x d), in value and gradient."""
         return self
 
+    def parts(self, X: Tensor) -> Tensor | None:
+        """Which part of the cache each of p points (p x d) needs, p whole numbers; None where all need all of it.
+
+        Of many points, those of a part are best asked for together.
+        """
+        return None
+
+    @property
+    def points_together(self) -> int:
+        """Points out of which those of a part are worth collecting, because a part takes long to get; else 1."""
+        return 1
+
     @property
     def dtype(self) -> torch.dtype:
         """Number format of the cache."""
@@ -94,6 +106,25 @@ class Posterior(ABC):
     def device(self) -> torch.device:
         """Where the cache lies."""
         return self.points.device
+
+    def checked(self, X: Tensor, noise: Tensor | float | None, Y: Tensor | None) -> tuple[Tensor, Tensor]:
+        """What `augment` is given, in the format of the cache: q x d points, and q noise variances.
+
+        Raises:
+            ValueError: X is no matrix, shapes disagree, or a noise variance is negative.
+        """
+        if X.dim() != 2:
+            raise ValueError(f"augment takes a matrix, q x d points, got shape {tuple(X.shape)}")
+        if Y is not None and Y.numel() != len(X):
+            raise ValueError(f"Y is one value for each of {len(X)} points, got shape {tuple(Y.shape)}")
+        with torch.no_grad():
+            X = X.to(self.device, self.dtype)
+            sigma2 = torch.as_tensor(self.noise(X) if noise is None else noise, dtype=self.dtype, device=self.device)
+        if sigma2.dim() > 0 and sigma2.shape != X.shape[:-1]:
+            raise ValueError(f"noise is a number or one for each of {len(X)} points, got {tuple(sigma2.shape)}")
+        if not bool((sigma2 >= 0).all()):
+            raise ValueError("noise variances must not be negative or NaN")
+        return X, sigma2.expand(len(X))
 
     def mean(self, X: Tensor) -> Tensor:
         """Posterior mean, ... q x d -> ... q."""
@@ -132,3 +163,18 @@ class Posterior(ABC):
             From ... q x d points and their features, ... q x r, to ... q x c.
         """
         return lambda X, F: self.cross_covar(X, F, S, F_S) @ W
+
+
+def factor_of(A: Tensor) -> Tensor:
+    """Cholesky factor of C + Sigma without jitter, which would enter C and bias the information gain.
+
+    Raises:
+        ValueError: A is not positive definite.
+    """
+    L, info = torch.linalg.cholesky_ex(A)
+    if info.any():
+        raise ValueError(
+            "C + Sigma is not positive definite in this number format: the points repeat each other and the noise "
+            "variance is too small for it; raise the noise variance or use float64"
+        )
+    return L

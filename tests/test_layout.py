@@ -26,6 +26,7 @@ ALLOWED = {
     "linalg": {"kernels", *FOUNDATIONS},
     "kernels": {"protocols", "screening"},
     "posterior": {"protocols"},
+    "conditioned": {"posterior", "protocols"},
     "kernel_posterior": {"kernels", "linalg", "posterior", "protocols"},
     "information": {"posterior", *FOUNDATIONS},
     "bounds": {"information", "linalg", "posterior", *FOUNDATIONS},
@@ -34,6 +35,7 @@ ALLOWED = {
     "archives": {"errors", "screening"},
     "surrogates": {
         "archives",
+        "conditioned",
         "information",
         "kernel_posterior",
         "kernels",

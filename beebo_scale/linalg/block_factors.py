@@ -92,6 +92,10 @@ class BlockFactor:
         """(L_b L_b')^-1 B, n x c."""
         return torch.cholesky_solve(B, self.L)
 
+    def kept_in(self, dtype: torch.dtype) -> BlockFactor:
+        """With L and E in another number format; X stays, as distances need its digits."""
+        return replace(self, L=self.L.to(dtype), E=self.E.to(dtype))
+
     def to(self, *args: Any, **kwargs: Any) -> BlockFactor:
         """The same with another dtype or on another device."""
         return BlockFactor(*(part.to(*args, **kwargs) for part in (self.X, self.L, self.E)))

@@ -2,9 +2,10 @@ r"""Rows cut into blocks: those nearest to the same head, in the distance of a k
 
     b(x) = argmin_h k(x, x) + k(h, h) - 2 k(x, h)
 
-so that it works for numbers, sequences, categories and fingerprints alike. Heads are rows drawn at random; a block that
-is too large gets more heads out of itself until it is not. Blocks only shrink by that, as rows leave for nearer heads.
-A point of no row belongs to the block of its nearest head.
+so that it works for numbers, sequences, categories and fingerprints alike. Heads are rows: drawn at random, then moved a
+few times to the middle of their blocks (k-medoids on some rows), as compact blocks leave less between each other. A
+block that is too large gets more heads out of itself until it is not; blocks only shrink by that, as rows leave for
+nearer heads. A point of no row belongs to the block of its nearest head.
 """
 
 from __future__ import annotations
@@ -23,6 +24,8 @@ Rows = Callable[[Tensor], Tensor]  # row numbers (p) -> inputs (p x d), as the k
 
 COMPARED_NUMBERS = 2**22  # of k(rows, heads) at once: 32 MB
 TIE = 1e-9  # of k(h, h): heads as near as that are equally near, whatever rounding says, and the first one counts
+MOVES = 5  # of the heads ...
+SAMPLE = 64  # ... to the middle of so many rows for each
 SPLIT = 1.5  # a block is too large from so many times the size asked for on
 PROGRESS = 0.9  # splitting ends where more than this share of the rows in too large blocks remains in such
 
@@ -96,8 +99,8 @@ def divided(kernel: Kernel, rows: Rows, n: int, size: int, seed: int = 0) -> Par
     if size < 1 or n < 1:
         raise ValueError(f"blocks take one row or more of one or more, got size = {size} of {n} rows")
     generator = torch.Generator().manual_seed(seed)
-    drawn = torch.randperm(n, generator=generator)[: -(-n // size)].sort().values
-    heads, most = rows(drawn), int(SPLIT * size)
+    count, drawn = -(-n // size), torch.randperm(n, generator=generator)
+    heads, most = _moved(kernel, rows(drawn[: SAMPLE * count]), count), int(SPLIT * size)
     labels, near = torch.zeros(n, dtype=torch.long, device=heads.device), heads.new_full((n,), -torch.inf)
     with torch.no_grad():
         _compare(kernel, rows, heads, 0, labels, near)
@@ -121,6 +124,23 @@ def _nearest(kernel: Kernel, X: Tensor, heads: Tensor, known: Tensor) -> tuple[T
     best = near.amax(-1, keepdim=True)
     label = (near >= best - TIE * known.abs().amax()).long().argmax(-1)
     return label, near.gather(-1, label.unsqueeze(-1)).squeeze(-1)
+
+
+def _moved(kernel: Kernel, X: Tensor, count: int) -> Tensor:
+    """The first `count` of some rows, each moved to the row with the least mean distance in its block, several times."""
+    place = torch.arange(count)
+    with torch.no_grad():
+        for _ in range(MOVES if 1 < count < len(X) else 0):
+            heads = X[place]
+            known = kernel(heads, diag=True)
+            chunks = X.split(max(1, COMPARED_NUMBERS // count))
+            label = torch.cat([_nearest(kernel, part, heads, known)[0] for part in chunks])
+            for block in label.unique().tolist():
+                members = (label == block).nonzero().squeeze(-1)[: 8 * SAMPLE]
+                M = X[members]
+                near = 2 * gram(kernel, M, M).mean(0) - kernel(M, diag=True)
+                place[block] = int(members[near.argmax()])
+    return X[place]
 
 
 def _compare(kernel: Kernel, rows: Rows, heads: Tensor, first: int, labels: Tensor, near: Tensor) -> None:

@@ -8,12 +8,13 @@ from typing import Any, Literal, get_args
 from ..errors import InputError
 from .setting import number, one_of, part, refuse, setting, whole_number
 
-Kind = Literal["auto", "exact", "love", "sgpr", "svgp"]
+Kind = Literal["auto", "exact", "blocks", "love", "sgpr", "svgp"]
 Transform = Literal["auto", "none", "sqrt", "log", "rank", "held-out"]
 Priors = Literal["botorch", "paper", "search"]
 Likelihood = Literal["gaussian", "student-t"]
 Factor = Literal["auto", "float64", "float32"]
 Precision = Literal["float64", "float32"]
+Inducing = Literal["auto", "spread", "tail"]
 KINDS: tuple[str, ...] = get_args(Kind)
 TRANSFORMS: tuple[str, ...] = get_args(Transform)
 PRIORS: tuple[str, ...] = get_args(Priors)
@@ -30,7 +31,22 @@ class Approximation:
         "of LOVE's root; auto takes one whose estimated error of the information gain is at most 5 %",
         one_of(("auto",), whole_number),
     )
-    inducing_points: int = setting(512, "of sgpr and svgp, at most")
+    inducing_points: int | Literal["auto"] = setting(
+        "auto",
+        "of sgpr, svgp and blocks, at most; auto is 512, for blocks 1,024",
+        one_of(("auto",), whole_number),
+    )
+    block_rows: int | Literal["auto"] = setting(
+        "auto",
+        "of blocks: about so many rows in each; auto takes more the fewer rows there are, for the same work in all",
+        one_of(("auto",), whole_number),
+    )
+    inducing_choice: Inducing = setting(
+        "auto",
+        "where inducing points lie: spread over the rows; tail has half of them from the rows with the most extreme "
+        "targets, on the side where these reach farther (hits of a screen); auto is tail where few targets stick out",
+        one_of(get_args(Inducing)),
+    )
     epochs: int | Literal["auto"] = setting(
         "auto",
         "of svgp: passes over the rows; auto takes 20, more where the rows are so few that these make no 1,000 steps",
@@ -48,13 +64,12 @@ class Approximation:
     natural_lr: float = setting(0.1, "length of the natural-gradient steps of svgp, above 0, at most 1", number)
 
     def __post_init__(self) -> None:
-        refuse({"factor": get_args(Factor), "precision": get_args(Precision)}, self)
-        for name in ("rank", "inducing_points", "epochs"):
-            value, auto = getattr(self, name), name != "inducing_points"
-            if not (auto and value == "auto") and (isinstance(value, (bool, str)) or value < 1 or value != int(value)):
-                raise InputError(
-                    f"{name} = {value!r}: give a whole number, 1 or more" + (", or 'auto'" if auto else "")
-                )
+        words = {"factor": get_args(Factor), "precision": get_args(Precision), "inducing_choice": get_args(Inducing)}
+        refuse(words, self)
+        for name in ("rank", "inducing_points", "block_rows", "epochs"):
+            value = getattr(self, name)
+            if value != "auto" and (isinstance(value, (bool, str)) or value < 1 or value != int(value)):
+                raise InputError(f"{name} = {value!r}: give a whole number, 1 or more, or 'auto'")
         if not 0 < self.natural_lr <= 1:
             raise InputError(f"natural_lr = {self.natural_lr:g}: give a length above 0, at most 1")
 
@@ -69,9 +84,9 @@ class Fitting:
 
     kind: str = setting(
         "auto",
-        "of the surrogate: exact; love (hyperparameters from `fit_rows` rows, a root of low rank over all); sgpr or "
-        "svgp (inducing points); auto is exact as long as half of an n x n matrix fits into the free memory and can be "
-        "factored in half an hour",
+        "of the surrogate: exact; blocks (exact within blocks of near rows, inducing points between them); love "
+        "(a root of low rank over all rows); sgpr or svgp (inducing points); auto is exact as long as half of an n x n "
+        "matrix fits into the free memory and can be factored in ten minutes, then blocks",
         one_of(KINDS),
     )
     transform: str = setting(

@@ -40,7 +40,7 @@ from .store import DAMAGED, DATA_KEY, Store
 
 START = 3  # format of the files of starting points
 SETTLING = 3  # passes over all rows, each time that a robust fit is judged: more gain less than they cost
-FITTED = ("kind", "priors", "inducing_points", "likelihood")  # settings in which a fit that goes on must agree
+FITTED = ("kind", "priors", "inducing_points", "block_rows", "inducing_choice", "likelihood")  # settings in which a fit that goes on must agree
 JUDGED = ("likelihood",)  # with the checkpoint, and one that is judged
 
 
@@ -50,12 +50,12 @@ WITHOUT = {
 }
 GONE = {"start_iterations": "the search that training starts from has model.iterations, too; leave it out"}
 DEFAULT_KIND = "svgp"
-TYPES = {"kind": Literal["exact", "love", "sgpr", "svgp"], "rank": int | Literal["auto"]}  # a job names its kind
+TYPES = {"kind": Literal["exact", "blocks", "love", "sgpr", "svgp"], "rank": int | Literal["auto"]}  # a job names its kind
 
 
 @takes((each for each in settings_of(Fitting) if each.name not in WITHOUT), TYPES, {"kind": DEFAULT_KIND})
 class SurrogateModule(pl.LightningModule):
-    """A surrogate in training: "svgp" by minibatches; "sgpr", "exact" and "love" by runs of L-BFGS, one an epoch."""
+    """A surrogate in training: "svgp" by minibatches; the others by runs of L-BFGS, one an epoch."""
 
     def __init__(self, **settings: Any) -> None:
         pl.LightningModule.__init__(self)  # super() would let Lightning look for arguments that are not named here
@@ -64,7 +64,7 @@ class SurrogateModule(pl.LightningModule):
             raise InputError(f"model.{name} is not a setting; choose among {', '.join(known)}")
         self.fitting = make(Fitting, {"kind": DEFAULT_KIND} | settings)
         if self.fitting.kind == "auto":
-            raise InputError("model.kind auto: a training job names its kind; choose exact, love, sgpr or svgp")
+            raise InputError("model.kind auto: a training job names its kind; choose exact, blocks, love, sgpr or svgp")
         kept = plain(self.fitting)
         self.save_hyperparameters({name: kept[name] for name in known})
         self.automatic_optimization = False
@@ -122,7 +122,7 @@ class SurrogateModule(pl.LightningModule):
         return self.data.store
 
     def _start_path(self) -> Path:
-        names = ("kind", "priors", "inducing_points", "fit_rows", "iterations", "likelihood", "seed")
+        names = (*FITTED, "fit_rows", "iterations", "seed")
         text = repr([START, self._store.identity, *(self.hparams[name] for name in names)])
         return self.data.folder / f"start-{sha256(text.encode()).hexdigest()[:16]}.pt"
 

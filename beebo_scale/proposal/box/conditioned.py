@@ -172,6 +172,15 @@ class ConditionedPosterior(Posterior):
         """Number of features r + c."""
         return self.base.rank + self.W.shape[-1]
 
+    @property
+    def points_together(self) -> int:
+        """That of the base."""
+        return self.base.points_together
+
+    def parts(self, X: Tensor) -> Tensor | None:
+        """Those of the base."""
+        return self.base.parts(X)
+
     def augment(self, X: Tensor, noise: Tensor | float | None = None, Y: Tensor | None = None) -> Posterior:
         """The base given the chosen points and measurements at X (q x d)."""
         held = self.precision.P.diagonal() > 0.0

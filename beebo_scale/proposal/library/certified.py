@@ -34,8 +34,8 @@ from ...specs import Choice
 from ..jobs.chunks import ChunkRunner
 from . import lazy_greedy
 from .best_rows import Top, best_of
-from .encoded import EncodedLibrary
-from .lazy_greedy import score
+from .encoded import EncodedChunk, EncodedLibrary
+from .lazy_greedy import score_rows
 from .shortlist import LibrarySearch, Shortlist
 
 RESERVE = 16  # scores kept for each row of the first shortlist, and the factor by which a further pass keeps more ...
@@ -91,7 +91,7 @@ def choose_certified(
     for number in count(1):
         keep, cap = _sizes(task, number)
         merge = partial(best_of, keep=keep, cap=cap)
-        top = runner.reduce(f"scores {number}", library.count, partial(_scored, task, merge), merge)
+        top = runner.reduce(f"scores {number}", len(_units(task)), partial(_scored, task, merge), merge)
         picked = runner.deal(f"choice {number}", 1, partial(_pick, task, top, keep, cap))[0]
         if len(picked["rows"]) == q:
             break
@@ -119,17 +119,36 @@ def _sizes(task: LibrarySearch, number: int) -> tuple[int, int | None]:
     return keep * more, None if cap is None else cap * more
 
 
-def _scored(task: LibrarySearch, merge: Any, chunks: Sequence[int]) -> Iterator[tuple[int, Top]]:
-    """Chunks of the library, each as the best of its rows."""
-    for number, chunk in track(task.library.chunks(chunks), "scoring the library", total=len(chunks)):
-        inside = chunk.eligible.nonzero().squeeze(-1)
-        top = {
-            "score": score(task.posterior, chunk.X(inside), task.T, task.sign).cpu(),
-            "row": chunk.first + inside,
-            "groups": chunk.groups[inside],
-            "counts": chunk.counts,
-        }
-        yield number, merge(top)
+def _units(task: LibrarySearch) -> list[range]:
+    """Chunks that are scored together: more than one where a part of the posterior takes long to get."""
+    count, rows = task.library.count, max(1, len(task.library) // task.library.count)
+    step = max(1, -(-task.posterior.points_together // rows))
+    return [range(first, min(first + step, count)) for first in range(0, count, step)]
+
+
+def _scored(task: LibrarySearch, merge: Any, units: Sequence[int]) -> Iterator[tuple[int, Top]]:
+    """Units of the library, each as the best of its rows; the rows of a unit are packed in memory."""
+    every = _units(task)
+    chunks = task.library.chunks([chunk for unit in units for chunk in every[unit]])
+    for unit in track(units, "scoring the library"):
+        yield unit, merge(_top(task, [next(chunks)[1] for _ in every[unit]]))
+
+
+def _top(task: LibrarySearch, chunks: Sequence[EncodedChunk]) -> Top:
+    """All rows of some chunks that may be proposed, with their scores."""
+    inside = [chunk.eligible.nonzero().squeeze(-1) for chunk in chunks]
+    packed = torch.cat([chunk.rows[places] for chunk, places in zip(chunks, inside, strict=True)])
+
+    def rows(numbers: Tensor) -> Tensor:
+        return chunks[0].packing.unpack(packed[numbers])
+
+    names = dict.fromkeys(name for chunk in chunks for name in chunk.counts)
+    return {
+        "score": score_rows(task.posterior, rows, len(packed), task.T, task.sign).cpu(),
+        "row": torch.cat([chunk.first + places for chunk, places in zip(chunks, inside, strict=True)]),
+        "groups": torch.cat([chunk.groups[places] for chunk, places in zip(chunks, inside, strict=True)]),
+        "counts": {name: sum(chunk.counts.get(name, 0) for chunk in chunks) for name in names},
+    }
 
 
 def _pick(

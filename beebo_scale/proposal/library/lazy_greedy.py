@@ -11,6 +11,7 @@ rows whose stale bound could still win are evaluated again. `stream` makes of th
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import torch
 from torch import Tensor
@@ -40,12 +41,37 @@ def score(posterior: Posterior, X: Tensor, T: float, sign: float = 1.0) -> Tenso
     Returns:
         p.
     """
-    scores = X.new_empty(len(X))
+    return score_rows(posterior, lambda rows: X[rows], len(X), T, sign).to(X)
+
+
+def score_rows(posterior: Posterior, rows: Callable[[Tensor], Tensor], p: int, T: float, sign: float = 1.0) -> Tensor:
+    """`score` for p rows that are asked for by their numbers, those that need the same part of the posterior together.
+
+    Args:
+        posterior: of the surrogate.
+        rows: numbers (k) -> k x d.
+        p: number of rows.
+        T: scaled temperature.
+        sign: -1 where small targets are good.
+
+    Returns:
+        p.
+    """
+    numbers, like = torch.arange(p), posterior.points
     with torch.no_grad():
-        for start in range(0, len(X), SCORED_AT_ONCE):
-            rows = X[start : start + SCORED_AT_ONCE].to(posterior.points)
-            scores[start : start + SCORED_AT_ONCE] = _first_gain(posterior, rows, T, sign).to(scores)
-    return scores
+        order = numbers
+        if posterior.parts(rows(numbers[:1]).to(like)) is not None:
+            parts = [_parts(posterior, rows(some).to(like)).cpu() for some in numbers.split(SCORED_AT_ONCE)]
+            order = torch.cat([numbers[:0], *parts]).argsort(stable=True)
+        found = [_first_gain(posterior, rows(some).to(like), T, sign) for some in order.split(SCORED_AT_ONCE) if p]
+        scores = torch.cat([like.new_empty(0), *found])
+        return scores[order.argsort().to(scores.device)]
+
+
+def _parts(posterior: Posterior, X: Tensor) -> Tensor:
+    """`Posterior.parts`, all the same where all points need all of it."""
+    found = posterior.parts(X)
+    return torch.zeros(len(X), dtype=torch.long, device=X.device) if found is None else found
 
 
 def _first_gain(posterior: Posterior, X: Tensor, T: float, sign: float) -> Tensor:
@@ -175,6 +201,7 @@ class LazyGreedy:
         wanted = self.bound.argsort(descending=True, stable=True)[: self.capacity]
         wanted = wanted[self.bound[wanted] > -math.inf]
         new = wanted[self.slot[wanted] < 0].sort().values
+        new = new[_parts(self.posterior, self.X[new]).argsort(stable=True)]  # a part of the posterior comes once
         keep = torch.zeros_like(self.slot, dtype=torch.bool)
         keep[wanted] = True
         excess = max(0, len(self.cache.rows) + len(new) - self.capacity)

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import torch
@@ -23,7 +23,7 @@ from gpytorch.kernels import AdditiveKernel, Kernel, ScaleKernel
 from gpytorch.priors import GammaPrior
 from torch import Tensor, nn
 
-from ...kernel_posterior import KernelPosterior, over_centers
+from ...kernel_posterior import PriorPosterior, with_prior
 from ...kernels.screen import TaskKernel, icm_kernel
 from ...kernels.task_sums import ALL, TaskSum, TaskSumMean, TaskSumNoise
 from ...posterior import Posterior
@@ -104,34 +104,33 @@ class Design:
         """The posterior over points with features only: of f, or of f_w, in no particular batch."""
         if self.plain:
             return posterior
-        posterior = over_centers(posterior)
+        posterior = with_prior(posterior)
         if not self.tasks:
             return self._added(posterior, ())
         weights = self.weights.to(posterior.centers)
-        posterior = replace(
-            posterior,
+        posterior = posterior.changed(
             kernel=_weighted(posterior.kernel, weights),
             prior_mean=TaskSumMean(posterior.prior_mean, TaskSum(weights, self.width), 0.0),
             noise=TaskSumNoise(posterior.noise, weights, self.width),
         )
         return self._added(posterior, (ALL,))
 
-    def of_task(self, posterior: Posterior, task: int) -> KernelPosterior:
+    def of_task(self, posterior: Posterior, task: int) -> PriorPosterior:
         """The posterior of one target, standardised, over points with features only."""
-        posterior = over_centers(posterior)
+        posterior = with_prior(posterior)
         one = torch.zeros(len(self.tasks), dtype=torch.float64)
         one[task] = 1.0
         noise = TaskSumNoise(posterior.noise, one.to(posterior.centers), self.width)
-        return self._added(replace(posterior, noise=noise), (float(task),))
+        return self._added(posterior.changed(noise=noise), (float(task),))
 
-    def _added(self, posterior: KernelPosterior, task: tuple[float, ...]) -> KernelPosterior:
+    def _added(self, posterior: PriorPosterior, task: tuple[float, ...]) -> PriorPosterior:
         """With the columns that points to predict do not have; A is that of what is predicted."""
         values = task if self.batch is None else (*task, NONE)
         warp = Appended(values)
-        posterior = replace(posterior, warp=warp)
+        posterior = posterior.changed(warp=warp)
         with torch.no_grad():
             A = posterior.kernel(warp(posterior.points), diag=True).mean()
-        return replace(posterior, prior_variance=float(A))
+        return posterior.changed(prior_variance=float(A))
 
     def summary(self, gp: GaussianProcess) -> dict[str, Any]:
         """The effect of the batches and the targets of a fitted process, in plain types; nothing where there is none.

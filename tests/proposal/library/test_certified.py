@@ -255,23 +255,23 @@ def test_a_relaunch_goes_on_where_the_job_was_killed(stop, monkeypatch):
     model, X = toy("exact"), uniform(120, D, seed=5)
     expected = choose(model.posterior, library_of(X), 12)
     ledger, scored = Memory(), []
-    true_score = stream.score
+    true_score = stream.score_rows
 
-    def score(posterior, rows, T, sign):
+    def score(posterior, rows, p, T, sign):
         if len(scored) == stop:
             raise KeyboardInterrupt
-        scored.append(len(rows))
-        return true_score(posterior, rows, T, sign)
+        scored.append(p)
+        return true_score(posterior, rows, p, T, sign)
 
-    monkeypatch.setattr(stream, "score", score)
+    monkeypatch.setattr(stream, "score_rows", score)
     with pytest.raises(KeyboardInterrupt):
         choose(model.posterior, library_of(X), 12, runner=ChunkRunner(ledger=ledger))
-    monkeypatch.setattr(stream, "score", true_score)
+    monkeypatch.setattr(stream, "score_rows", true_score)
     assert len(ledger.kept) == stop
     choice = choose(model.posterior, library_of(X), 12, runner=ChunkRunner(ledger=ledger))
     assert torch.equal(choice.rows, expected.rows)
     assert torch.equal(choice.gain, expected.gain)
-    monkeypatch.setattr(stream, "score", None)  # all is in the ledger now
+    monkeypatch.setattr(stream, "score_rows", None)  # all is in the ledger now
     again = choose(model.posterior, library_of(X), 12, runner=ChunkRunner(ledger=ledger))
     assert torch.equal(again.gain, expected.gain)
 

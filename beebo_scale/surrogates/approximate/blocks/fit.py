@@ -1,0 +1,181 @@
+r"""Sums over blocks: one pass over the rows, blocks shared out among workers, the same bits for any number of them.
+
+    A = 1 + sum_b E_b' E_b      c = sum_b E_b' r_b      logdet = sum_b logdet L_b      square = sum_b r_b' r_b
+
+Blocks are taken in groups, group i by worker i mod W, and added in the order of the groups. What is added so far can be
+kept in a file, from which a run that was killed goes on, with as many workers as it then has.
+"""
+
+from __future__ import annotations
+
+import copy
+import math
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch import Tensor
+
+from .... import archives
+from ....kernels.stationary import freeze
+from ....linalg.block_factors import BlockFactor, Inducing, block_factor
+from ....linalg.partition import Partition
+from ....protocols import Noise
+from ....workers import Workers
+from ...data.observations import Measurements
+from ...gaussian_process.gaussian_process import GaussianProcess, own_noise
+from ..rank import free_memory
+from .posterior import BlocksPosterior, Kept
+
+GROUPS = 64  # of blocks, at most: what workers send each other is m x m numbers for each
+SAVED_EVERY = 10.0  # seconds
+DAMAGED = "{path}: what an earlier run had added up is damaged ({why}); delete it"
+
+
+@dataclass(frozen=True)
+class Sums:
+    """What all rows say about the inducing points.
+
+    Attributes:
+        A: m x m.
+        c: m.
+        log_likelihood: of the rows under the kernel of blocks, replicates by their means.
+    """
+
+    A: Tensor
+    c: Tensor
+    log_likelihood: float
+
+    @property
+    def root(self) -> Tensor:
+        """L_A, m x m."""
+        return torch.linalg.cholesky(self.A)
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Measured rows in blocks, and the process that explains them.
+
+    Attributes:
+        gp: prior and noise, frozen.
+        inducing: points that carry what blocks share.
+        partition: of the rows.
+        data: n observations.
+        residual: n values less their prior mean.
+        sigma2: n noise variances.
+    """
+
+    gp: GaussianProcess
+    inducing: Inducing
+    partition: Partition
+    data: Measurements
+    residual: Tensor
+    sigma2: Tensor
+
+    @classmethod
+    def of(cls, gp: GaussianProcess, Z: Tensor, partition: Partition, data: Measurements) -> Rows:
+        """With what the process says of each row, in chunks."""
+        gp = copy.deepcopy(gp).requires_grad_(False)
+        with torch.no_grad():
+            parts = [data.take(some) for some in torch.arange(len(data), device=data.y.device).split(16_384)]
+            sigma2 = torch.cat([gp.noise_of(part) for part in parts])
+            residual = torch.cat([part.y - gp.mean(part.X) for part in parts])
+        return cls(gp, Inducing.of(freeze(gp.kernel), Z), partition, data, residual, sigma2)
+
+    def factor(self, block: int) -> BlockFactor:
+        """Of a block."""
+        rows = self.partition.rows(block)
+        return block_factor(self.inducing, self.data.take(rows).X, self.sigma2[rows])
+
+    def posterior(
+        self,
+        sums: Sums,
+        noise: Noise | None = None,
+        precision: torch.dtype = torch.float64,
+        memory: int | None = None,
+        factors: dict[int, BlockFactor] | None = None,
+    ) -> BlocksPosterior:
+        """The posterior.
+
+        Args:
+            sums: over all rows.
+            noise: of a new measurement, None takes the process's own (see `own_noise`).
+            precision: number format in which factors are kept.
+            memory: bytes for them, None takes half of what is free.
+            factors: that are at hand.
+        """
+        root = sums.root
+        a = torch.cholesky_solve(sums.c.unsqueeze(-1), root).squeeze(-1)
+        posterior = BlocksPosterior(
+            kernel=self.inducing.kernel,
+            prior_mean=self.gp.mean,
+            inducing=self.inducing,
+            partition=self.partition,
+            data=self.data,
+            residual=self.residual,
+            sigma2=self.sigma2,
+            root=root,
+            a=a,
+            noise=own_noise(self.gp, self.data) if noise is None else noise,
+            kept=Kept(free_memory(a.device) if memory is None else memory),
+            precision=precision,
+        )
+        for number, factor in (factors or {}).items():
+            posterior.kept.get(number, lambda number, factor=factor: posterior.of_factor(number, factor))  # type: ignore[misc]
+        return posterior
+
+
+def added(
+    rows: Rows, workers: Workers | None = None, saved: Path | None = None, keep: dict[int, BlockFactor] | None = None
+) -> Sums:
+    """The sums over all blocks.
+
+    Args:
+        rows: in blocks.
+        workers: that share the blocks out; None is this process alone.
+        saved: file of what is added so far, which all workers see; gone when all is added.
+        keep: filled with the factors of this worker's blocks.
+    """
+    workers, m = workers or Workers(), len(rows.inducing)
+    groups = torch.arange(len(rows.partition)).tensor_split(min(GROUPS, len(rows.partition)))
+    total, done = rows.residual.new_zeros(m * m + m + 2), 0
+    if saved is not None and saved.exists():
+        content = archives.load(saved, DAMAGED)
+        total, done = content["total"].to(total), content["done"]
+    start = time.monotonic()
+    for first in range(done, len(groups), workers.size):
+        turn = groups[first : first + workers.size]
+        mine = _part(rows, turn[workers.rank].tolist(), keep) if workers.rank < len(turn) else None
+        for owner in range(len(turn)):
+            value = mine if owner == workers.rank and mine is not None else torch.empty_like(total)
+            if workers.size > 1:
+                dist.broadcast(value, src=owner)
+            total = total + value
+        if saved is not None and workers.rank == 0 and time.monotonic() - start > SAVED_EVERY:
+            archives.save(saved, {"total": total.cpu(), "done": first + len(turn)})
+            start = time.monotonic()
+    P, c, logdet, square = total[: m * m].reshape(m, m), total[m * m : -2], total[-2], total[-1]
+    sums = Sums(P + torch.eye(m, dtype=P.dtype, device=P.device), c, 0.0)
+    if saved is not None and workers.rank == 0:
+        saved.unlink(missing_ok=True)
+    root = sums.root
+    z = torch.linalg.solve_triangular(root, c.unsqueeze(-1), upper=False)
+    value = -0.5 * (square - z.square().sum()) - logdet - root.diagonal().log().sum()
+    return Sums(sums.A, c, float(value) - 0.5 * len(rows.data) * math.log(2 * math.pi))
+
+
+def _part(rows: Rows, blocks: list[int], keep: dict[int, BlockFactor] | None) -> Tensor:
+    """The sums over some blocks as one vector: m x m, m, 1, 1."""
+    total: Any = 0.0
+    for block in blocks:
+        factor = rows.factor(block)
+        right = rows.residual[rows.partition.rows(block)].unsqueeze(-1)
+        r = torch.linalg.solve_triangular(factor.L, right, upper=False).squeeze(-1)
+        parts = ((factor.E.mT @ factor.E).reshape(-1), factor.E.mT @ r)
+        total = total + torch.cat([*parts, factor.L.diagonal().log().sum().reshape(1), (r @ r).reshape(1)])
+        if keep is not None:
+            keep[block] = factor
+    return total
