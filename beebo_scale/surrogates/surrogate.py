@@ -40,7 +40,7 @@ FILE_FORMAT = 3  # 1 knew no packed rows, 2 features only
 PREDICTED_AT_ONCE = 2048  # rows predicted at once, fewer ...
 CHUNK_NUMBERS = 2**25  # ... where k(rows, centers) would hold more numbers than this: 256 MB in float64
 RECIPES: dict[str, Callable[[dict[str, Any]], Recipe]] = {
-    "exact": Exact.from_dict,
+    "exact": lambda content: (Love if "R" in content else Exact).from_dict(content),
     "love": Love.from_dict,
     "sgpr": Sparse.from_dict,
     "svgp": Sparse.from_dict,
@@ -112,8 +112,9 @@ class Surrogate:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What a user should know of the measurements that were fitted, one line each."""
-        return tuple(column.note for column in self.encoder.constant.values())
+        """What a user should know of the measurements that were fitted and of solves with them, one line each."""
+        solved = self.recipe.note(self.kind == "exact") if isinstance(self.recipe, Love) else ""
+        return (*(column.note for column in self.encoder.constant.values()), *([solved] if solved else []))
 
     @property
     def lengthscales(self) -> Tensor:

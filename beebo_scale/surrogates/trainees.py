@@ -9,7 +9,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
@@ -38,6 +38,7 @@ from .gaussian_process.learned_noise import LogVariance, learn_noise
 from .surrogate import log_variance_of, new_gp, new_noise_gp
 
 POOL_ROWS = 20  # rows for each inducing point, from which they are chosen
+ITERATED = 1e-3  # standard deviations of a prediction that the mean of kind exact may be off by, without a factor
 KERNEL_COPIES = 3  # of a block of rows of k(Z, Z), alive at once
 
 
@@ -218,12 +219,17 @@ class FullTrainee(nn.Module):
         """What a surrogate keeps of the posterior, by kind."""
         if self.Z is not None:
             return sparse_recipe(sgpr_posterior(self.gp, self.Z, self.data))
-        size = self.fitting.approximation
+        size, love = (
+            self.fitting.approximation,
+            LoveOptions(rank=self.fitting.approximation.rank, seed=self.fitting.seed),
+        )
         if self.fitting.kind == "exact":
-            memory = free_memory(self.data.y.device)
-            fits = triangle(len(self.data), 8) <= memory
-            return Exact(size.factor if size.factor != "auto" else "float64" if fits else "float32")
-        love, data = LoveOptions(rank=size.rank, seed=self.fitting.seed), self.data.take(torch.arange(len(self.data)))
+            fits = factor_that_fits(len(self.data), free_memory(self.data.y.device))
+            factor = fits if size.factor == "auto" else size.factor
+            if factor != "none":
+                return Exact(factor)
+            love = replace(love, mean_tolerance=ITERATED)
+        data = self.data.take(torch.arange(len(self.data)))
         posterior, report = love_posterior(self.gp, data, love, workers=Workers.current())
         return Love(root_of(posterior).cpu(), posterior.weights.cpu(), report)
 
@@ -253,6 +259,13 @@ class Runs(torch.optim.Optimizer):
 def triangle(n: int, itemsize: int) -> int:
     """Bytes of the exact factor, half of n x n numbers, and of the rows of the kernel beside it."""
     return itemsize * n**2 // 2 + 8 * KERNEL_COPIES * ROWS_OF_FACTOR * n
+
+
+def factor_that_fits(n: int, memory: int) -> Literal["float64", "float32", "none"]:
+    """Number format of an exact factor of n rows in so many bytes."""
+    if triangle(n, 4) > memory:
+        return "none"
+    return "float64" if triangle(n, 8) <= memory else "float32"
 
 
 def recipe_of(trainee: SvgpTrainee | FullTrainee) -> Recipe:

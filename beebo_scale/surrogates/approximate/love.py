@@ -20,6 +20,7 @@ are preconditioned by blocks beside inducing points (`linalg.block_preconditione
 from __future__ import annotations
 
 import copy
+import warnings
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -44,6 +45,8 @@ from .rank import affordable_rank, free_memory
 
 FIRST_RANK = 128  # of rank="auto"; it doubles from there
 FEW = 1000  # rows, of which one batch is held out, else two: each column of the inverse has its cost
+PRODUCTS, SECONDS = 40, 1.1e-8  # with K as a rule, and for each of its values on one thread of a CPU (float32 mostly)
+LONG = 3600.0  # seconds that are told beforehand
 HELD_OUT_TOLERANCE = 1e-3  # what the exact variance at a row held out may be off by, in units of its noise variance
 
 
@@ -142,6 +145,13 @@ def condition_love(
     options, workers = options or LoveOptions(), workers or Workers()
     if not bool((sigma2 > 0).all()):
         raise InputError("LOVE whitens by the noise: the noise variance of every measured row must be above zero")
+    hours = PRODUCTS * SECONDS * len(Z) ** 2 / torch.get_num_threads() / workers.size / 3600
+    if Z.device.type == "cpu" and 3600 * hours > LONG:
+        warnings.warn(
+            f"products with the covariance of all {len(Z):,} rows will take about {hours:.0f} hours here; a GPU or more "
+            "workers take less, kind blocks minutes",
+            stacklevel=2,
+        )
     with torch.no_grad():
         K = KernelMatrix(kernel, Z, workers=workers)
         solver = CovarianceSolver(K, sigma2, options.block, options.max_iterations)
