@@ -72,7 +72,7 @@ class BlockPreconditioner:
         inducing = Inducing.of(kernel, Z[drawn.to(Z.device)])
         C, blocks = torch.eye(m, dtype=Z.dtype, device=Z.device), []
         for rows in (parts.rows(b) for b in range(len(parts))):
-            blocks.append(block_factor(inducing, Z[rows], sigma2[rows]).to(dtype))
+            blocks.append(block_factor(inducing, Z[rows], sigma2[rows]).kept_in(dtype))
             E = blocks[-1].E.to(Z.dtype)  # as it is kept
             C += E.mT @ E
         C = torch.linalg.cholesky(C)
@@ -99,7 +99,7 @@ class BlockPreconditioner:
 
     def _parts(self, V: Tensor) -> list[tuple[BlockFactor, Tensor]]:
         """The blocks with their rows of V, n x c."""
-        return list(zip(self.blocks, V.split([len(b.X) for b in self.blocks]), strict=True))
+        return list(zip(self.blocks, V.split([len(b.L) for b in self.blocks]), strict=True))
 
 
 def block_size(n: int) -> int:

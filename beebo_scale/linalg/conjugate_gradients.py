@@ -31,6 +31,7 @@ from torch import Tensor
 
 from ..errors import InputError
 from .block_preconditioner import BlockPreconditioner
+from .keops import COLUMNS
 from .kernel_matrix import KernelMatrix
 
 COLUMNS_TOGETHER = 64  # columns that are worth iterating on together
@@ -175,8 +176,8 @@ class CovarianceSolver:
         return apply
 
     def _joined(self, B: Tensor) -> Tensor:
-        """B and random columns, COLUMNS_TOGETHER in all."""
-        count = max(0, min(COLUMNS_TOGETHER, len(B)) - B.shape[-1])
+        """B and random columns, COLUMNS_TOGETHER in all; as few as KeOps computes where it was asked for."""
+        count = max(0, min(COLUMNS if self.K.keops else COLUMNS_TOGETHER, len(B)) - B.shape[-1])
         generator = torch.Generator().manual_seed(0)
         extra = torch.randn(len(B), count, generator=generator, dtype=B.dtype)
         return torch.cat([B, extra.to(B.device)], dim=-1)

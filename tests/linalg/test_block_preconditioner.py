@@ -16,7 +16,7 @@ def dense(found, kernel, Z, sigma2, m):
     K.diagonal().add_(1e-8 * K.diagonal().mean())
     Q = gram(kernel, Z, points) @ torch.linalg.solve(K, gram(kernel, points, Z))
     labels = torch.empty(len(Z), dtype=torch.long)
-    labels[found.order] = torch.repeat_interleave(torch.tensor([len(b.X) for b in found.blocks]))
+    labels[found.order] = torch.repeat_interleave(torch.tensor([len(b.L) for b in found.blocks]))
     same = labels.unsqueeze(-1) == labels
     return torch.where(same, gram(kernel, Z, Z), Q) + sigma2.diag()
 
