@@ -93,8 +93,8 @@ class BlockFactor:
         return torch.cholesky_solve(B, self.L)
 
     def kept_in(self, dtype: torch.dtype) -> BlockFactor:
-        """With L and E in another number format; X stays, as distances need its digits."""
-        return replace(self, L=self.L.to(dtype), E=self.E.to(dtype))
+        """L and E in another number format, without the rows, which whoever keeps this has somewhere, maybe packed."""
+        return BlockFactor(self.X[:0], self.L.to(dtype), self.E.to(dtype))
 
     def to(self, *args: Any, **kwargs: Any) -> BlockFactor:
         """The same with another dtype or on another device."""

@@ -2,8 +2,8 @@ r"""Rows cut into blocks: those nearest to the same head, in the distance of a k
 
     b(x) = argmin_h k(x, x) + k(h, h) - 2 k(x, h)
 
-so that it works for numbers, sequences, categories and fingerprints alike. Heads are rows: drawn at random, then moved a
-few times to the middle of their blocks (k-medoids on some rows), as compact blocks leave less between each other. A
+so that it works for numbers, sequences, categories and fingerprints alike. Heads are rows: drawn at random, then moved
+a few times to the middle of their blocks (k-medoids on some rows), as compact blocks leave less between each other. A
 block that is too large gets more heads out of itself until it is not; blocks only shrink by that, as rows leave for
 nearer heads. A point of no row belongs to the block of its nearest head.
 """
@@ -127,7 +127,7 @@ def _nearest(kernel: Kernel, X: Tensor, heads: Tensor, known: Tensor) -> tuple[T
 
 
 def _moved(kernel: Kernel, X: Tensor, count: int) -> Tensor:
-    """The first `count` of some rows, each moved to the row with the least mean distance in its block, several times."""
+    """The first `count` of some rows, each moved several times to the row nearest to all of its block."""
     place = torch.arange(count)
     with torch.no_grad():
         for _ in range(MOVES if 1 < count < len(X) else 0):

@@ -7,7 +7,7 @@ took long to find.
 from __future__ import annotations
 
 import copy
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal, Protocol
 
 import torch
@@ -15,11 +15,15 @@ from torch import Tensor
 
 from ..kernel_posterior import KernelPosterior
 from ..kernels.stationary import freeze
+from ..linalg.block_factors import BlockFactor
 from ..linalg.conjugate_gradients import CovarianceSolver
 from ..linalg.kernel_matrix import KernelMatrix
+from ..linalg.partition import Partition
 from ..linalg.roots import DenseRoot
 from ..posterior import Posterior
 from ..protocols import Noise
+from .approximate.blocks.fit import Rows, Sums
+from .approximate.blocks.posterior import BlocksPosterior
 from .approximate.love import LoveReport
 from .data.observations import Measurements
 from .gaussian_process.gaussian_process import GaussianProcess, exact_posterior, own_noise
@@ -160,6 +164,74 @@ class Sparse:
 
     @classmethod
     def from_dict(cls, content: dict[str, Any]) -> Sparse:
+        """Inverse of `to_dict`."""
+        return cls(**content)
+
+
+@dataclass(frozen=True)
+class Blocks:
+    """Exact within blocks of near rows, inducing points between them.
+
+    Attributes:
+        Z: m x d inducing points.
+        heads: of the blocks, h x d.
+        labels: block of each row, n.
+        A: m x m, and ...
+        c: ... m, sums over all rows (see `blocks.fit`).
+        log_likelihood: of the rows under the kernel of blocks.
+        precision: number format in which factors of blocks are kept.
+        error: of I on rows held out, relative to a reference; None where it is not measured yet.
+        reference: what that is, in words.
+        larger: left-out error relative to that of blocks half as large; None where it is not measured yet.
+        made: factors at hand, which no file keeps.
+    """
+
+    Z: Tensor
+    heads: Tensor
+    labels: Tensor
+    A: Tensor
+    c: Tensor
+    log_likelihood: float
+    precision: Literal["auto", "float64", "float32"] = "auto"
+    error: float | None = None
+    reference: str = ""
+    larger: float | None = None
+    made: dict[int, BlockFactor] = field(default_factory=dict, repr=False, compare=False)
+
+    @property
+    def partition(self) -> Partition:
+        """Rows by block."""
+        return Partition.of(self.heads, self.labels.long(), int(self.labels.max()) + 1)
+
+    @property
+    def sums(self) -> Sums:
+        """Over all rows."""
+        return Sums(self.A, self.c, self.log_likelihood)
+
+    def rows(self, gp: GaussianProcess, data: Measurements) -> Rows:
+        """Measured rows in their blocks."""
+        return Rows.of(gp, self.Z, self.partition, data)
+
+    def posterior(self, gp: GaussianProcess, data: Measurements, noise: Noise | None) -> BlocksPosterior:
+        """With the factors at hand; others are made when they are needed."""
+        rows = self.rows(gp, data)
+        found = rows.posterior(self.sums, noise, rows.precision(self.precision), factors=self.made)
+        self.made.clear()
+        return found
+
+    def summary(self) -> dict[str, Any]:
+        """Sizes, and how wrong I is beside which reference."""
+        sizes = torch.bincount(self.labels)
+        found = {"inducing_points": len(self.Z), "blocks": len(sizes), "largest_block": int(sizes.max())}
+        errors = {"log_likelihood_of_blocks": self.log_likelihood, "error_beside_half_blocks": self.larger}
+        return found | errors | {"information_gain_error": self.error, "information_gain_error_beside": self.reference}
+
+    def to_dict(self) -> dict[str, Any]:
+        """Tensors and what is known of the errors."""
+        return {name: value for name, value in vars(self).items() if name != "made"}
+
+    @classmethod
+    def from_dict(cls, content: dict[str, Any]) -> Blocks:
         """Inverse of `to_dict`."""
         return cls(**content)
 

@@ -26,8 +26,9 @@ from .gaussian_process.hyperparameters import limits
 from .surrogate import Surrogate, log_variance_of
 from .trainees import FullTrainee, StartingPoint, process_at, rows_at, sparse_recipe, starting_point, svgp_at, triangle
 
-EXACT_ROWS = 60_000  # beyond, the n^3 / 3 products of the exact factor take more than half an hour on a few cores
-LOVE_ROWS = 50_000  # beyond, one epoch of SVGP is cheaper than the products of LOVE with the n x n matrix
+EXACT_ROWS = (
+    45_000  # beyond, the n^3 / 3 products of the exact factor take more than ten minutes (590 s measured, one core)
+)
 EPOCHS, STEPS = 20, 1000  # of SVGP: so many passes over the rows, and at least so many steps
 BATCH, LARGE_BATCH, MANY = 1024, 4096, 200_000  # rows of a minibatch, below and from so many rows on
 
@@ -135,10 +136,8 @@ def choose_kind(n: int, memory: int) -> tuple[str, str]:
     if needed <= memory and n <= EXACT_ROWS:
         return "exact", sizes
     if needed <= memory:
-        sizes = f"{n:,} distinct inputs; the exact surrogate would take long beyond {EXACT_ROWS:,}"
-    if n <= LOVE_ROWS:
-        return "love", f"{sizes}, LOVE a root of low rank"
-    return "svgp", f"{sizes}, and LOVE is for up to {LOVE_ROWS:,}"
+        sizes = f"{n:,} distinct inputs; the exact surrogate would take more than ten minutes beyond {EXACT_ROWS:,}"
+    return "blocks", f"{sizes}; blocks of near rows take minutes"
 
 
 def _check_warm_start(warm_start: Surrogate, measured: EncodedTable, design: Design, priors: str) -> None:

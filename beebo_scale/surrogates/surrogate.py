@@ -26,7 +26,7 @@ from .approximate.student_t import INFORMATIVE
 from .data.observations import Measurements, PackedObservations, measurements_of
 from .data.target import Prediction, TargetScale
 from .data.tasks_and_batches import Design, batch_variance
-from .factors import Exact, Love, Recipe, Sparse
+from .factors import Blocks, Exact, Love, Recipe, Sparse
 from .gaussian_process.gaussian_process import FitReport, GaussianProcess, own_noise
 from .gaussian_process.learned_noise import LogVariance
 from .gaussian_process.noise import ScaledNoise
@@ -41,6 +41,7 @@ PREDICTED_AT_ONCE = 2048  # rows predicted at once, fewer ...
 CHUNK_NUMBERS = 2**25  # ... where k(rows, centers) would hold more numbers than this: 256 MB in float64
 RECIPES: dict[str, Callable[[dict[str, Any]], Recipe]] = {
     "exact": lambda content: (Love if "R" in content else Exact).from_dict(content),
+    "blocks": Blocks.from_dict,
     "love": Love.from_dict,
     "sgpr": Sparse.from_dict,
     "svgp": Sparse.from_dict,
@@ -52,7 +53,7 @@ class Surrogate:
     """Everything that a fit leaves.
 
     Attributes:
-        kind: "exact", "love", "sgpr" or "svgp".
+        kind: "exact", "blocks", "love", "sgpr" or "svgp".
         target: name of the measured column, or the weighted sum of several in words.
         encoder: rows of a table to the inputs of the kernel.
         scale: target to standardised units; the weighted sum of several is in these already.
@@ -248,9 +249,14 @@ def new_noise_gp(encoder: Encoder) -> GaussianProcess:
 def _moments(posterior: Posterior, X: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """Mean, variance and noise variance in standardised units, in chunks, p x d -> p, p, p."""
     with torch.no_grad():
-        size = max(1, min(PREDICTED_AT_ONCE, CHUNK_NUMBERS // max(1, len(posterior.points))))
-        chunks = [(*posterior.mean_and_variance(x), posterior.noise(x)) for x in track(X.split(size), "predicting")]
-    mean, variance, noise = (torch.cat(parts) for parts in zip(*chunks, strict=True))
+        part = posterior.parts(X)
+        order = torch.arange(len(X)) if part is None else part.argsort(stable=True)
+        known = len(posterior.points) if part is None else posterior.rank
+        chunks = order.split(max(1, min(PREDICTED_AT_ONCE, CHUNK_NUMBERS // max(1, known))))
+        groups = (X[some] for some in track(chunks, "predicting"))
+        found = [(*posterior.mean_and_variance(rows), posterior.noise(rows)) for rows in groups]
+        back = order.argsort()
+    mean, variance, noise = (torch.cat(parts)[back] for parts in zip(*found, strict=True))
     return mean, variance, noise
 
 

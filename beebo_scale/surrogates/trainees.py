@@ -9,6 +9,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
+from pathlib import Path
 from typing import Any, Literal
 
 import torch
@@ -17,27 +18,30 @@ from torch import Tensor, nn
 from ..errors import InputError
 from ..kernel_posterior import KernelPosterior
 from ..kernels.screen import bound_lengthscales
+from ..kernels.stationary import freeze
+from ..linalg.partition import divided
 from ..screening import Encoder
 from ..specs import Fitting
 from ..workers import Workers
-from .approximate.held_out import held_out_rows
-from .approximate.inducing import select_inducing_points
+from .approximate.blocks.fit import added
+from .approximate.blocks.posterior import LARGE
+from .approximate.blocks.sizes import block_rows
 from .approximate.love import LoveOptions, love_posterior
+from .approximate.points import drawn, inducing_points
 from .approximate.rank import free_memory
 from .approximate.sgpr import sgpr_posterior
 from .approximate.student_t import StudentSVGP
 from .approximate.svgp import SVGP, SvgpTrainee
-from .data.observations import Measurements, Observations, draw_inputs
+from .data.observations import Measurements, Observations
 from .data.observe import without_extremes
 from .data.tasks_and_batches import Design
-from .factors import Exact, Love, Recipe, Sparse
+from .factors import Blocks, Exact, Love, Recipe, Sparse
 from .gaussian_process.exact import ROWS_OF_FACTOR
 from .gaussian_process.gaussian_process import FitReport, GaussianProcess, fit_hyperparameters
 from .gaussian_process.hyperparameters import find_hyperparameters
 from .gaussian_process.learned_noise import LogVariance, learn_noise
 from .surrogate import log_variance_of, new_gp, new_noise_gp
 
-POOL_ROWS = 20  # rows for each inducing point, from which they are chosen
 ITERATED = 1e-3  # standard deviations of a prediction that the mean of kind exact may be off by, without a factor
 KERNEL_COPIES = 3  # of a block of rows of k(Z, Z), alive at once
 
@@ -51,12 +55,16 @@ class StartingPoint:
         report: how they were found.
         Z: m x d inducing points chosen with them, None where the kind has none.
         log_variance: what known variances say about sigma^2(x), None without.
+        heads: h x d of the blocks, None where the kind has none.
+        labels: block of each row, n.
     """
 
     hyperparameters: dict[str, Any]
     report: dict[str, Any]
     Z: Tensor | None
     log_variance: dict[str, Any] | None
+    heads: Tensor | None = None
+    labels: Tensor | None = None
 
 
 def starting_point(
@@ -90,10 +98,15 @@ def starting_point(
         features = replace(some, X=some.X[:, : encoder.width])
         noise = learn_noise(new_noise_gp(encoder), features, fitting.iterations, on_step)
     report, noise = _search(gp, fresh, seen, noise, fitting.iterations, on_step)
-    if fitting.kind in ("sgpr", "svgp"):
-        m = fitting.approximation.inducing_points
-        Z = select_inducing_points(gp.kernel, inducing_pool(data, fitting), m, fitting.seed)
-    return StartingPoint(gp.state_dict(), asdict(report), Z, None if noise is None else noise.to_dict())
+    if fitting.kind in ("sgpr", "svgp", "blocks"):
+        Z = inducing_points(gp.kernel, data, fitting)
+    start = StartingPoint(gp.state_dict(), asdict(report), Z, None if noise is None else noise.to_dict())
+    if fitting.kind != "blocks":
+        return start
+    size = fitting.approximation.block_rows
+    size = block_rows(len(data), free_memory(data.y.device)) if size == "auto" else size
+    found = divided(freeze(gp.kernel), lambda rows: data.take(rows).X, len(data), size, fitting.seed)
+    return replace(start, heads=found.heads, labels=found.labels.int())
 
 
 def _search(
@@ -133,19 +146,7 @@ def rows_at(start: StartingPoint, encoder: Encoder, data: Measurements, fitting:
 
 def subset(data: Measurements, fitting: Fitting) -> Observations:
     """At most `fit_rows` inputs of random measurements, float64."""
-    return data.in_format(torch.float64).take(_drawn(data, fitting, fitting.fit_rows))
-
-
-def _drawn(data: Measurements, fitting: Fitting, size: int) -> Tensor:
-    return draw_inputs(data.count, size, torch.Generator().manual_seed(fitting.seed))
-
-
-def inducing_pool(data: Measurements, fitting: Fitting) -> Tensor:
-    """Inputs to choose inducing points from: not those on which the error of I is measured, if enough others remain."""
-    m = fitting.approximation.inducing_points
-    rows = _drawn(data, fitting, max(POOL_ROWS * m, fitting.fit_rows))
-    apart = rows[~torch.isin(rows, held_out_rows(len(data)).flatten().to(rows.device))]
-    return data.in_format(torch.float64).take(apart if len(apart) >= m else rows).X
+    return data.in_format(torch.float64).take(drawn(data, fitting, fitting.fit_rows))
 
 
 def bound(gp: GaussianProcess, some: Measurements, fitting: Fitting) -> None:
@@ -186,15 +187,26 @@ class FullTrainee(nn.Module):
         gp: with the hyperparameters of the start.
         data: all rows.
         fitting: how.
+        saved: file in which blocks that are finished wait for a relaunch; None keeps nothing.
     """
 
     full_batch = True
     Z: Tensor | None
+    heads: Tensor | None
+    labels: Tensor | None
 
-    def __init__(self, start: StartingPoint, gp: GaussianProcess, data: Measurements, fitting: Fitting) -> None:
+    def __init__(
+        self,
+        start: StartingPoint,
+        gp: GaussianProcess,
+        data: Measurements,
+        fitting: Fitting,
+        saved: Path | None = None,
+    ) -> None:
         super().__init__()
-        self.gp, self.data, self.fitting = gp, data, fitting
-        self.register_buffer("Z", start.Z)
+        self.gp, self.data, self.fitting, self.saved = gp, data, fitting, saved
+        for name in ("Z", "heads", "labels"):
+            self.register_buffer(name, getattr(start, name))
         self.last = FitReport(**start.report)
 
     def optimizer(self) -> Runs:
@@ -217,12 +229,12 @@ class FullTrainee(nn.Module):
 
     def recipe(self) -> Recipe:
         """What a surrogate keeps of the posterior, by kind."""
+        if self.heads is not None:
+            return self._blocks()
         if self.Z is not None:
             return sparse_recipe(sgpr_posterior(self.gp, self.Z, self.data))
-        size, love = (
-            self.fitting.approximation,
-            LoveOptions(rank=self.fitting.approximation.rank, seed=self.fitting.seed),
-        )
+        size = self.fitting.approximation
+        love = LoveOptions(rank=size.rank, seed=self.fitting.seed)
         if self.fitting.kind == "exact":
             fits = factor_that_fits(len(self.data), free_memory(self.data.y.device))
             factor = fits if size.factor == "auto" else size.factor
@@ -232,6 +244,20 @@ class FullTrainee(nn.Module):
         data = self.data.take(torch.arange(len(self.data)))
         posterior, report = love_posterior(self.gp, data, love, workers=Workers.current())
         return Love(root_of(posterior).cpu(), posterior.weights.cpu(), report)
+
+    def _blocks(self) -> Blocks:
+        """Sums over all blocks, and their factors where they fit into memory."""
+        assert self.Z is not None
+        assert self.heads is not None
+        assert self.labels is not None
+        asked = self.fitting.approximation.factor
+        precision = "auto" if asked == "none" else asked
+        recipe = Blocks(self.Z, self.heads, self.labels, self.Z, self.Z, 0.0, precision)
+        rows, workers = recipe.rows(self.gp, self.data), Workers.current()
+        keep = recipe.made if workers.size == 1 and rows.bytes <= min(LARGE, free_memory(self.Z.device)) else None
+        sums = added(rows, workers, self.saved, keep)
+        moved = {name: getattr(self, name).cpu() for name in ("Z", "heads", "labels")}
+        return replace(recipe, **moved, A=sums.A.cpu(), c=sums.c.cpu(), log_likelihood=sums.log_likelihood)
 
 
 class Runs(torch.optim.Optimizer):

@@ -38,11 +38,12 @@ from .data import ScreeningDataModule
 from .metrics import Metrics
 from .store import DAMAGED, DATA_KEY, Store
 
-START = 3  # format of the files of starting points
+START = 4  # format of the files of starting points
 SETTLING = 3  # passes over all rows, each time that a robust fit is judged: more gain less than they cost
-FITTED = ("kind", "priors", "inducing_points", "block_rows", "inducing_choice", "likelihood")  # settings in which a fit that goes on must agree
-JUDGED = ("likelihood",)  # with the checkpoint, and one that is judged
-
+# Settings in which a fit that goes on must agree with the checkpoint ...
+FITTED = ("kind", "priors", "inducing_points", "block_rows", "inducing_choice", "likelihood")
+JUDGED = ("likelihood",)  # ... and one that is judged
+EARLIER = {"likelihood": "gaussian", "block_rows": "auto", "inducing_choice": "auto"}  # what earlier versions did
 
 WITHOUT = {
     "transform": "the data module standardises the target: data.transform",
@@ -50,7 +51,13 @@ WITHOUT = {
 }
 GONE = {"start_iterations": "the search that training starts from has model.iterations, too; leave it out"}
 DEFAULT_KIND = "svgp"
-TYPES = {"kind": Literal["exact", "blocks", "love", "sgpr", "svgp"], "rank": int | Literal["auto"]}  # a job names its kind
+NUMBER = int | Literal["auto"]
+TYPES = {
+    "kind": Literal["exact", "blocks", "love", "sgpr", "svgp"],  # a job names its kind
+    "rank": NUMBER,
+    "inducing_points": NUMBER,
+    "block_rows": NUMBER,
+}
 
 
 @takes((each for each in settings_of(Fitting) if each.name not in WITHOUT), TYPES, {"kind": DEFAULT_KIND})
@@ -111,7 +118,8 @@ class SurrogateModule(pl.LightningModule):
         self.rows = data = rows_at(self.start, store.encoder, self.data.training, how)
         gp = process_at(self.start, store.encoder, store.design, data, how)
         if self.full_batch:
-            self.trainee: Any = FullTrainee(self.start, gp, data, how)
+            saved = self._start_path().with_suffix(".sums.pt")
+            self.trainee: Any = FullTrainee(self.start, gp, data, how, saved)
         else:
             model, size = svgp_at(self.start, gp, data, store.encoder, how), how.approximation
             self.trainee = SvgpTrainee(model, data, size.lr, size.natural_lr)
@@ -283,7 +291,7 @@ class SurrogateModule(pl.LightningModule):
         )
 
     def _check_same_settings(self, given: dict[str, Any], names: tuple[str, ...]) -> None:
-        given = {"likelihood": "gaussian"} | given  # the only one of earlier versions
+        given = EARLIER | given
         for name in names:
             if given[name] != self.hparams[name]:
                 raise InputError(

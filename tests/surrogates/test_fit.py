@@ -333,11 +333,10 @@ def test_the_kind_follows_rows_and_memory():
     gigabyte = 2**30
     assert choose_kind(2_000, 8 * gigabyte)[0] == "exact"
     assert choose_kind(45_000, 10 * gigabyte)[0] == "exact"  # half of what is free of 24 GB
-    assert choose_kind(60_000, 10 * gigabyte)[0] == "exact"  # in float32
-    assert choose_kind(30_000, 1 * gigabyte)[0] == "love"
-    assert choose_kind(61_000, 80 * gigabyte)[0] == "svgp"
-    assert "take long" in choose_kind(61_000, 80 * gigabyte)[1]
-    assert choose_kind(1_000_000, 80 * gigabyte)[0] == "svgp"
+    assert choose_kind(45_000, 6 * gigabyte)[0] == "exact"  # in float32
+    assert choose_kind(30_000, 1 * gigabyte)[0] == "blocks"
+    assert choose_kind(46_000, 80 * gigabyte)[0] == "blocks"
+    assert "more than ten minutes" in choose_kind(46_000, 80 * gigabyte)[1]
     assert "30,000 distinct inputs" in choose_kind(30_000, 1 * gigabyte)[1]
 
 

@@ -7,10 +7,13 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from ...kernel_posterior import over_centers
-from ..factors import Love, Sparse
+from ...kernel_posterior import over_centers, with_prior
+from ...posterior import Posterior
+from ..factors import Blocks, Love, Sparse
 from ..surrogate import Surrogate
-from .gain_error import reference_at, sparse_gain_error
+from .blocks.posterior import BlocksPosterior
+from .blocks.sizes import gain_of_larger
+from .gain_error import blocks_gain_error, reference_at, sparse_gain_error
 from .held_out import excess, held_out_rows
 from .love import LoveOptions, raised_root
 from .student_t import site_precision
@@ -24,11 +27,19 @@ def judged(surrogate: Surrogate) -> Surrogate:
     """The surrogate with the error of I measured, where that was left open: training has no time for it at each epoch.
 
     Args:
-        surrogate: of any kind; only the sparse kinds may have left it open.
+        surrogate: of any kind; only the sparse kinds and blocks may have left it open.
     """
     recipe = surrogate.recipe
-    if not isinstance(recipe, Sparse) or recipe.error is not None:
+    if not isinstance(recipe, (Sparse, Blocks)) or recipe.error is not None:
         return surrogate
+    if isinstance(recipe, Blocks):
+        posterior = surrogate.of_rows
+        assert isinstance(posterior, BlocksPosterior)
+        error, reference = blocks_gain_error(posterior, surrogate.gp, surrogate.data)
+        larger = gain_of_larger(posterior, recipe.sums)
+        found = replace(surrogate, recipe=replace(recipe, error=error, reference=reference, larger=larger))
+        vars(found)["of_rows"] = posterior  # with the blocks that it has made
+        return found
     error, reference = sparse_gain_error(surrogate.of_rows, surrogate.gp, surrogate.data, _entered_with(surrogate))
     return replace(surrogate, recipe=replace(recipe, error=error, reference=reference))
 
@@ -56,20 +67,22 @@ def batch_gain_error(
         device: where LOVE's root is adapted to the batch.
     """
     posterior, recipe, q = surrogate.posterior(), surrogate.recipe, len(X)
-    if not isinstance(recipe, (Love, Sparse)):
+    if not isinstance(recipe, (Love, Sparse, Blocks)):
         return 0.0, ""
     part = "" if q <= MOST_OF_A_BATCH else f", at {MOST_OF_A_BATCH} of its rows"
     X = X[torch.linspace(0, q - 1, min(q, MOST_OF_A_BATCH)).round().long()]
     both = X if pending is None else torch.cat([X, pending.to(X)])
-    known = over_centers(posterior)
+    known: Posterior = posterior
+    reference: Posterior
     if isinstance(recipe, Love):
-        known = known if device is None else known.to(device)
-        reference, words = known.adapt(both, ADAPTED), "the exact one"
+        love = over_centers(posterior) if device is None else over_centers(posterior).to(device)
+        known, reference, words = love, love.adapt(both, ADAPTED), "the exact one"
     else:
-        P, noise = both if known.warp is None else known.warp(both), surrogate.of_rows.noise
+        prior = with_prior(posterior)
+        P, noise = both if prior.warp is None else prior.warp(both), surrogate.of_rows.noise
         rows = torch.arange(len(surrogate.data))
-        found, words = reference_at(surrogate.gp, surrogate.data, noise, known.kernel, P, rows)
-        reference = over_centers(surrogate.design.of_new_points(found))
+        found, words = reference_at(surrogate.gp, surrogate.data, noise, prior.kernel, P, rows)
+        reference = surrogate.design.of_new_points(found)
     if pending is not None and len(pending):
         known, reference = known.augment(pending), reference.augment(pending)
     return excess(known, reference, X.to(known.device).unsqueeze(0)), words + part

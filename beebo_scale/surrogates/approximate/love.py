@@ -148,8 +148,8 @@ def condition_love(
     hours = PRODUCTS * SECONDS * len(Z) ** 2 / torch.get_num_threads() / workers.size / 3600
     if Z.device.type == "cpu" and 3600 * hours > LONG:
         warnings.warn(
-            f"products with the covariance of all {len(Z):,} rows will take about {hours:.0f} hours here; a GPU or more "
-            "workers take less, kind blocks minutes",
+            f"products with the covariance of all {len(Z):,} rows will take about {hours:.0f} hours here; a GPU or "
+            "more workers take less, kind blocks minutes",
             stacklevel=2,
         )
     with torch.no_grad():

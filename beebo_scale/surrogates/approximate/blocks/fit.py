@@ -12,14 +12,17 @@ import copy
 import math
 import time
 from dataclasses import dataclass
+from functools import cached_property
+from hashlib import sha256
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 import torch.distributed as dist
 from torch import Tensor
 
 from .... import archives
+from ....kernel_posterior import FLOAT32_NOISE
 from ....kernels.stationary import freeze
 from ....linalg.block_factors import BlockFactor, Inducing, block_factor
 from ....linalg.partition import Partition
@@ -28,7 +31,7 @@ from ....workers import Workers
 from ...data.observations import Measurements
 from ...gaussian_process.gaussian_process import GaussianProcess, own_noise
 from ..rank import free_memory
-from .posterior import BlocksPosterior, Kept
+from .posterior import LARGE, BlocksPosterior, Kept
 
 GROUPS = 64  # of blocks, at most: what workers send each other is m x m numbers for each
 SAVED_EVERY = 10.0  # seconds
@@ -53,6 +56,30 @@ class Sums:
     def root(self) -> Tensor:
         """L_A, m x m."""
         return torch.linalg.cholesky(self.A)
+
+
+class InBlocks(Protocol):
+    """Rows in blocks, as `Rows` and a posterior over them have them."""
+
+    @property
+    def inducing(self) -> Inducing:
+        """Points that carry what blocks share."""
+
+    @property
+    def partition(self) -> Partition:
+        """Of the rows."""
+
+    @property
+    def data(self) -> Measurements:
+        """N observations."""
+
+    @property
+    def residual(self) -> Tensor:
+        """Values less their prior mean, n."""
+
+    @property
+    def sigma2(self) -> Tensor:
+        """Noise variances, n."""
 
 
 @dataclass(frozen=True)
@@ -85,10 +112,26 @@ class Rows:
             residual = torch.cat([part.y - gp.mean(part.X) for part in parts])
         return cls(gp, Inducing.of(freeze(gp.kernel), Z), partition, data, residual, sigma2)
 
-    def factor(self, block: int) -> BlockFactor:
-        """Of a block."""
-        rows = self.partition.rows(block)
-        return block_factor(self.inducing, self.data.take(rows).X, self.sigma2[rows])
+    def precision(self, asked: str = "auto") -> torch.dtype:
+        """Number format of the factors; "auto" is float32 only where there are many and the noise is large enough."""
+        if asked != "auto":
+            return torch.float64 if asked == "float64" else torch.float32
+        with torch.no_grad():
+            prior = float(self.inducing.kernel(self.inducing.Z, diag=True).mean())
+        drowned = float(self.sigma2.min()) < FLOAT32_NOISE * prior
+        return torch.float64 if drowned or self.bytes <= LARGE else torch.float32
+
+    @cached_property
+    def identity(self) -> str:
+        """Of rows, hyperparameters and blocks, in a few letters."""
+        parts = (self.inducing.L, self.residual, self.sigma2, self.partition.labels)
+        return sha256(b"".join(part.cpu().numpy().tobytes() for part in parts)).hexdigest()[:16]
+
+    @property
+    def bytes(self) -> int:
+        """Of all factors in float64."""
+        n = self.partition.sizes
+        return 8 * int((n * (n + len(self.inducing))).sum())
 
     def posterior(
         self,
@@ -128,6 +171,12 @@ class Rows:
         return posterior
 
 
+def factor_at(rows: InBlocks, block: int) -> BlockFactor:
+    """Of a block, in float64."""
+    some = rows.partition.rows(block)
+    return block_factor(rows.inducing, rows.data.take(some).X, rows.sigma2[some])
+
+
 def added(
     rows: Rows, workers: Workers | None = None, saved: Path | None = None, keep: dict[int, BlockFactor] | None = None
 ) -> Sums:
@@ -144,7 +193,8 @@ def added(
     total, done = rows.residual.new_zeros(m * m + m + 2), 0
     if saved is not None and saved.exists():
         content = archives.load(saved, DAMAGED)
-        total, done = content["total"].to(total), content["done"]
+        if content["identity"] == rows.identity:
+            total, done = content["total"].to(total), content["done"]
     start = time.monotonic()
     for first in range(done, len(groups), workers.size):
         turn = groups[first : first + workers.size]
@@ -155,7 +205,7 @@ def added(
                 dist.broadcast(value, src=owner)
             total = total + value
         if saved is not None and workers.rank == 0 and time.monotonic() - start > SAVED_EVERY:
-            archives.save(saved, {"total": total.cpu(), "done": first + len(turn)})
+            archives.save(saved, {"identity": rows.identity, "total": total.cpu(), "done": first + len(turn)})
             start = time.monotonic()
     P, c, logdet, square = total[: m * m].reshape(m, m), total[m * m : -2], total[-2], total[-1]
     sums = Sums(P + torch.eye(m, dtype=P.dtype, device=P.device), c, 0.0)
@@ -171,7 +221,7 @@ def _part(rows: Rows, blocks: list[int], keep: dict[int, BlockFactor] | None) ->
     """The sums over some blocks as one vector: m x m, m, 1, 1."""
     total: Any = 0.0
     for block in blocks:
-        factor = rows.factor(block)
+        factor = factor_at(rows, block)
         right = rows.residual[rows.partition.rows(block)].unsqueeze(-1)
         r = torch.linalg.solve_triangular(factor.L, right, upper=False).squeeze(-1)
         parts = ((factor.E.mT @ factor.E).reshape(-1), factor.E.mT @ r)

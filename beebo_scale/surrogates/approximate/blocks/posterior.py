@@ -48,7 +48,7 @@ class Block:
     """What a point needs of its block.
 
     Attributes:
-        factor: L_b and E_b, in the number format in which they are kept.
+        factor: L_b and E_b, in the number format in which they are kept, without rows.
         beta: n.
         shared: a - F_b' beta_b, m.
     """
@@ -60,7 +60,7 @@ class Block:
     @property
     def size(self) -> int:
         """Bytes, about."""
-        return sum(part.numel() * part.element_size() for part in vars(self.factor).values())
+        return sum(part.numel() * part.element_size() for part in (self.factor.L, self.factor.E))
 
 
 class Kept:
@@ -191,8 +191,12 @@ class BlocksPosterior(PriorPosterior):
 
     def _made(self, number: int) -> Block:
         with torch.no_grad():
-            rows = self.partition.rows(number)
-            return self.of_factor(number, block_factor(self.inducing, self.data.take(rows).X, self.sigma2[rows]))
+            sigma2 = self.sigma2[self.partition.rows(number)]
+            return self.of_factor(number, block_factor(self.inducing, self._rows(number), sigma2))
+
+    def _rows(self, number: int) -> Tensor:
+        """X_b, n x d."""
+        return self.data.take(self.partition.rows(number)).X
 
     def of_factor(self, number: int, factor: BlockFactor) -> Block:
         """A block from its factor in float64."""
@@ -201,6 +205,22 @@ class BlocksPosterior(PriorPosterior):
         beta = torch.linalg.solve_triangular(factor.L.mT, z, upper=True).squeeze(-1)
         shared = self.a - (factor.E.mT @ z).squeeze(-1)
         return Block(factor.kept_in(self.precision), beta, shared)
+
+    def precision_at(self, rows: Tensor) -> Tensor:
+        """(K_b + Sigma)^-1 at some measured rows, h x h: blockdiag(Lambda_b^-1) - W A^-1 W', W_b = Lambda_b^-1 F_b."""
+        label = self.partition.labels[rows]
+        P, W = self.a.new_zeros(len(rows), len(rows)), self.a.new_zeros(len(rows), len(self.a))
+        for number in label.unique().tolist():
+            here = (label == number).nonzero().squeeze(-1)
+            factor = self.block(number).factor
+            columns = factor.L.new_zeros(len(factor.L), len(here))
+            places = torch.searchsorted(self.partition.rows(number), rows[here])  # rows of a block rise
+            columns[places, torch.arange(len(here), device=rows.device)] = 1.0
+            half = torch.linalg.solve_triangular(factor.L, columns, upper=False)  # n x h
+            P[here.unsqueeze(-1), here] = (half.mT @ half).to(P)
+            W[here] = (half.mT @ factor.E).to(W)
+        W = torch.linalg.solve_triangular(self.root, W.mT, upper=False)
+        return P - W.mT @ W
 
     # --- moments -------------------------------------------------------------------------------------------
 
@@ -212,7 +232,7 @@ class BlocksPosterior(PriorPosterior):
             block = self.block(number)
             shared = torch.linalg.solve_triangular(self.inducing.L.mT, block.shared.unsqueeze(-1), upper=True)
             known = gram(self.kernel, T, self.centers) @ shared.squeeze(-1)
-            return (known + gram(self.kernel, T, block.factor.X) @ block.beta,)
+            return (known + gram(self.kernel, T, self._rows(number)) @ block.beta,)
 
         return (self.prior_mean(T) + self._over_blocks(T, of)[0]).to(X.dtype)
 
@@ -245,7 +265,7 @@ class BlocksPosterior(PriorPosterior):
     def _of_block(self, number: int, T: Tensor, features: bool) -> tuple[Tensor, Tensor, Tensor]:
         """Of p points of one block: mean without m(x), prior variance less variance (both p), features."""
         block = self.block(number)
-        K, F = gram(self.kernel, T, block.factor.X), self._at_points.features(T)  # p x n, p x m
+        K, F = gram(self.kernel, T, self._rows(number)), self._at_points.features(T)  # p x n, p x m
         low = F.to(self.precision)
         e = block.factor.residual(K.to(self.precision), low)
         G = ((low - e @ block.factor.E) @ self._inverse).to(F)

@@ -6,7 +6,7 @@ from torch.distributions import MultivariateNormal
 
 from beebo_scale.information import information_gain
 from beebo_scale.posterior import Posterior
-from beebo_scale.surrogates.approximate.blocks.fit import Rows, added
+from beebo_scale.surrogates.approximate.blocks.fit import added
 from beebo_scale.surrogates.gaussian_process.gaussian_process import exact_posterior
 from tests.helpers import close, half_logdet, normal, uniform
 from tests.surrogates.approximate.blocks.toys import D, dense, observations
@@ -165,18 +165,18 @@ def test_sums_go_on_where_a_run_was_killed(toy, tmp_path, monkeypatch):
     class KilledError(Exception):
         pass
 
-    def factor(self, block):
+    def factor(rows, block):
         if len(made) == 3:
             raise KilledError
         made.append(block)
-        return original(self, block)
+        return original(rows, block)
 
-    original = Rows.factor
-    monkeypatch.setattr(Rows, "factor", factor)
+    original = fit.factor_at
+    monkeypatch.setattr(fit, "factor_at", factor)
     with pytest.raises(KilledError):
         added(toy.rows, saved=saved)
     assert saved.exists()
-    monkeypatch.setattr(Rows, "factor", lambda self, block: made.append(block) or original(self, block))
+    monkeypatch.setattr(fit, "factor_at", lambda rows, block: made.append(block) or original(rows, block))
     again = added(toy.rows, saved=saved)
     assert made == list(range(len(toy.rows.partition)))  # none twice
     assert torch.equal(again.A, whole.A)
