@@ -17,7 +17,9 @@ Source: Snelson and Ghahramani 2007 (the covariance).
 from __future__ import annotations
 
 import copy
+from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cached_property
 
 import torch
 from gpytorch.kernels import Kernel
@@ -37,16 +39,16 @@ class BlockPreconditioner:
     """W with W'W = P^-1, applied in the number format of its argument, whatever it is kept in.
 
     Attributes:
+        inducing: points that carry what blocks share.
         order: n, row numbers block by block.
         blocks: factors of the blocks, in this order.
-        G: m x m.
-        largest: eigenvalue of K is at most about this.
+        inner: 1 + E'E, m x m.
     """
 
+    inducing: Inducing
     order: Tensor
     blocks: tuple[BlockFactor, ...]
-    G: Tensor
-    largest: float
+    inner: Tensor
 
     @classmethod
     def of(
@@ -70,14 +72,36 @@ class BlockPreconditioner:
         m, dtype = (size, dtype) if len(parts) > 1 else (1, Z.dtype)
         drawn = torch.randperm(len(Z), generator=torch.Generator().manual_seed(1))[:m].sort().values
         inducing = Inducing.of(kernel, Z[drawn.to(Z.device)])
-        C, blocks = torch.eye(m, dtype=Z.dtype, device=Z.device), []
-        for rows in (parts.rows(b) for b in range(len(parts))):
-            blocks.append(block_factor(inducing, Z[rows], sigma2[rows]).kept_in(dtype))
-            E = blocks[-1].E.to(Z.dtype)  # as it is kept
-            C += E.mT @ E
-        C = torch.linalg.cholesky(C)
-        G = torch.linalg.inv(C @ C.mT + C.mT)  # ((1 + C) C')^-1
-        return cls(parts.order, tuple(blocks), G, float((inducing.L @ inducing.L.mT).norm()) * len(Z) / m)
+        empty = cls(inducing, parts.order[:0], (), torch.eye(m, dtype=Z.dtype, device=Z.device))
+        rows = (parts.rows(block) for block in range(len(parts)))
+        return empty.extend(((some, Z[some], sigma2[some]) for some in rows), dtype)
+
+    def extend(self, blocks: Iterable[tuple[Tensor, Tensor, Tensor]], dtype: torch.dtype) -> BlockPreconditioner:
+        """With more rows.
+
+        Args:
+            blocks: of each its row numbers (n_b), inputs (n_b x d) and noise variances (n_b).
+            dtype: number format that they are kept in.
+        """
+        order, factors, inner = [self.order], list(self.blocks), self.inner.clone()
+        for rows, X, sigma2 in blocks:
+            factors.append(block_factor(self.inducing, X.to(inner), sigma2.to(inner)).kept_in(dtype))
+            E = factors[-1].E.to(inner)  # as it is kept
+            inner += E.mT @ E
+            order.append(rows)
+        return BlockPreconditioner(self.inducing, torch.cat(order), tuple(factors), inner)
+
+    @cached_property
+    def G(self) -> Tensor:
+        """((1 + C) C')^-1, m x m."""
+        C = torch.linalg.cholesky(self.inner)
+        return torch.linalg.inv(self.inner + C.mT)
+
+    @cached_property
+    def largest(self) -> float:
+        """About what the eigenvalues of K are at most."""
+        L = self.inducing.L
+        return float((L @ L.mT).norm()) * len(self.order) / len(L)
 
     def whiten(self, V: Tensor) -> Tensor:
         """W V, n x c, block by block."""

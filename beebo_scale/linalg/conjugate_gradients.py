@@ -94,8 +94,14 @@ class CovarianceSolver:
         return found.X / self.factor, found.KX
 
     def extend(self, Z: Tensor, sigma2: Tensor) -> CovarianceSolver:
-        """The solver with p more centers (p x d) and their noise variances (p)."""
-        return replace(self, K=self.K.with_rows(Z), sigma2=torch.cat([self.sigma2, sigma2 / self.factor]))
+        """The solver with p more centers (p x d) and their noise variances (p); of several blocks they are one more."""
+        sigma2, n = sigma2 / self.factor, len(self.K)
+        more = replace(self, K=self.K.with_rows(Z), sigma2=torch.cat([self.sigma2, sigma2]))
+        known = vars(self).get("preconditioner")
+        if known is not None and len(known.blocks) > 1:
+            rows = torch.arange(n, n + len(Z), device=Z.device)
+            vars(more)["preconditioner"] = known.extend([(rows, Z, sigma2)], known.blocks[0].L.dtype)
+        return more
 
     def scaled(self, c: float) -> CovarianceSolver:
         """The solver for c factor (K + Sigma)."""

@@ -133,7 +133,10 @@ def test_right_hand_sides_that_are_not_finite():
 def test_more_centers_and_other_units():
     solver, A = system()
     Z, sigma2 = uniform(4, 3, seed=9), torch.full((4,), 0.3, dtype=torch.float64)
-    scaled = solver.scaled(4.0).extend(Z, sigma2)  # noise in the units of the scaled matrix
+    scaled = solver.scaled(4.0)
+    assert len(scaled.preconditioner.blocks) > 1
+    scaled = scaled.extend(Z, sigma2)  # noise in the units of the scaled matrix
+    assert len(scaled.preconditioner.blocks[-1].L) == 4
     both = torch.cat([solver.K.Z, Z])
     A = 4 * matern52(both, both, ARD, 1.0) + torch.diag(torch.cat([4 * solver.sigma2, sigma2]))
     B = normal(204, 2)

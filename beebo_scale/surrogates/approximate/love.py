@@ -47,7 +47,7 @@ FIRST_RANK = 128  # of rank="auto"; it doubles from there
 FEW = 1000  # rows, of which one batch is held out, else two: each column of the inverse has its cost
 PRODUCTS, SECONDS = 40, 1.1e-8  # with K as a rule, and for each of its values on one thread of a CPU (float32 mostly)
 LONG = 3600.0  # seconds that are told beforehand
-HELD_OUT_TOLERANCE = 1e-3  # what the exact variance at a row held out may be off by, in units of its noise variance
+HELD_OUT_TOLERANCE = 0.01  # relative, of I of a row held out, by what its exact variance is off
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,7 @@ class LoveOptions:
     error: float = 0.05
     memory: int | None = None
     seed: int = 0
-    mean_tolerance: float = 0.01
+    mean_tolerance: float = 0.02
     block: int | None = None
     max_iterations: int = 1000
     sketch_dtype: torch.dtype | None = torch.float32
@@ -184,9 +184,10 @@ def _solve(solver: CovarianceSolver, y: Tensor, held: Tensor, options: LoveOptio
     columns[held, torch.arange(len(held), device=y.device)] = 1.0
     relative = y.new_zeros(1 + len(held))
     relative[0] = options.mean_tolerance
-    # What C + Sigma = (columns of the inverse)_hh^-1 may be off by, taking the inverse for that of the preconditioner.
+    # V = C + sigma^2 = 1 / inverse_hh has I = 1/2 log(V / sigma^2), and dI = -1/2 V d inverse_hh; the inverse is taken
+    # for that of the preconditioner.
     inverse = solver.preconditioner.whiten(columns).square().sum(0)
-    error = HELD_OUT_TOLERANCE * solver.sigma2[held] * inverse.square()
+    error = HELD_OUT_TOLERANCE * inverse * -(solver.sigma2[held] * inverse).clamp_max(1 - 1e-6).log()
     return solver.solution(torch.cat([y.unsqueeze(-1), columns], dim=-1), torch.cat([y.new_zeros(1), error]), relative)
 
 
