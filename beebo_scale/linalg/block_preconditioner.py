@@ -29,7 +29,7 @@ from .block_factors import BlockFactor, Inducing, block_factor
 from .partition import divided
 
 ONE_BLOCK = 4000  # rows up to which all of K + Sigma is factored: no dearer than blocks beside inducing points
-SIZES = (1000, 2048)  # of a block, and number of inducing points: one in SHARE rows, within these limits ...
+SIZES = (500, 2048)  # of a block, and number of inducing points: one in SHARE rows, within these limits ...
 SHARE = 16
 NUMBERS = 2**30  # ... and so many numbers in all, 4 GB in float32: reached from 260,000 rows on
 

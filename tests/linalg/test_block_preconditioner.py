@@ -48,7 +48,7 @@ def test_few_rows_are_one_block_and_all_of_the_covariance():
 
 
 def test_sizes_by_the_number_of_rows(monkeypatch):
-    assert [block_size(n) for n in (1, 4000, 4001, 20_000, 36_000, 250_000)] == [1, 4000, 1000, 1250, 2048, 2048]
+    assert [block_size(n) for n in (1, 4000, 4001, 20_000, 36_000, 250_000)] == [1, 4000, 500, 1250, 2048, 2048]
     monkeypatch.setattr(block_preconditioner, "NUMBERS", 2**20)
     assert block_size(10_000) == 52
     assert block_size(2_000_000) == 1

@@ -157,7 +157,8 @@ def condition_love(
         solver = CovarianceSolver(K, sigma2, options.block, options.max_iterations)
         held = held_out_rows(len(Z), 2 if len(Z) >= FEW else 1).to(Z.device)
         found = _solve(solver, y - mean(Z), held.flatten(), options)
-        alone = replace(solver, K=replace(K, workers=Workers()))  # later solves are each worker's own
+        # Later solves are each worker's own.
+        alone = solver if workers.size == 1 else replace(solver, K=replace(K, workers=Workers()))
         empty = DenseRoot(Z.new_zeros(len(Z), 0))
         posterior = KernelPosterior(kernel, mean, Z, found.X[:, 0].clone(), empty, noise, solver=alone)
         return _choose_rank(posterior, K, sigma2, held, found, options)
