@@ -36,7 +36,7 @@ WHY = (
     "LOVE on kin40k: the noise variance is 0.0002 of the prior's in eight inputs with short lengthscales. Partial "
     "Cholesky factorisations of rank 2,048 and 4,500 as preconditioner had not met the tolerances after 55 products of "
     "K with 129 columns (28 CPU minutes; RMSE 1.007 times the exact one after 30, 1.7 times after 22); the covariance "
-    "of blocks beside inducing points meets them, see love_solves.md. The other figures of LOVE here are older than it.",
+    "of blocks beside inducing points does better, see love_solves.md. Other figures of LOVE here are older than it.",
 )
 
 

@@ -356,6 +356,8 @@ def test_an_exact_mean_without_a_factor_and_after_the_file(tmp_path):
     assert found.summary()["mean_error"] < 1e-3
     assert "steps of conjugate gradients (relative residual" in found.notes[0]
     assert exact.notes == ()
+    rough = replace(found.recipe, report=replace(found.recipe.report, cg_converged=False))
+    assert "did not converge" in replace(found, kind="love", recipe=rough).notes[0]
 
 
 def test_the_factor_that_fits():

@@ -280,6 +280,12 @@ def test_solves_that_do_not_converge_are_reported():
     assert report.cg_iterations == 2
 
 
+def test_long_solves_are_told_beforehand(monkeypatch):
+    monkeypatch.setattr("beebo_scale.surrogates.approximate.love.LONG", 0.0)
+    with pytest.warns(UserWarning, match="all 30 rows will take about 0 hours here"):
+        love(rank=20, n=30)
+
+
 def test_observations_of_one_row():
     one = torch.ones(1, dtype=torch.float64)
     data = Observations(uniform(1, 2), one, None, one, 0 * one)
