@@ -49,7 +49,7 @@ class Conditioned(Posterior):
         X, F = empty(0, base.points.shape[-1]), empty(0, base.rank)
         return cls(base, X, F, empty(0, 0), empty(0), base.noise)
 
-    @property
+    @cached_property
     def points(self) -> Tensor:
         """Those of the base and those added."""
         return torch.cat([self.base.points, self.X])

@@ -11,9 +11,14 @@ from torch.overrides import TorchFunctionMode
 
 from beebo_scale import BatchedEnergyEntropy, BoxSearch, SoftmaxEnergy, information_gain
 from beebo_scale.kernels.screen import screen_kernel
+from beebo_scale.kernels.stationary import freeze
+from beebo_scale.linalg.partition import divided
 from beebo_scale.proposal.box.ascent import climb
 from beebo_scale.proposal.box.space import Space
 from beebo_scale.proposal.library.lazy_greedy import greedy
+from beebo_scale.surrogates.approximate.blocks.fit import Rows, added
+from beebo_scale.surrogates.approximate.blocks.sizes import gain_of_larger
+from beebo_scale.surrogates.approximate.gain_error import blocks_gain_error
 from beebo_scale.surrogates.approximate.inducing import select_inducing_points
 from beebo_scale.surrogates.approximate.love import LoveOptions, love_posterior
 from beebo_scale.surrogates.approximate.sgpr import sgpr_posterior
@@ -103,6 +108,14 @@ def svgp(gp, data):
     return model.posterior()
 
 
+def blocks(gp, data):
+    rows = Rows.of(gp, data.X[:12], divided(freeze(gp.kernel), lambda i: data.X[i], len(data), 15), data)
+    posterior = rows.posterior(added(rows))
+    assert blocks_gain_error(posterior, rows.gp, data)[0] > -0.5
+    assert gain_of_larger(posterior, added(rows)) > 0
+    return posterior
+
+
 def devices():
     return ["cpu", *(["cuda"] if torch.cuda.is_available() else [])]
 
@@ -123,7 +136,7 @@ def test_what_reads_a_posterior(read, toy, device):
 
 
 @pytest.mark.parametrize("device", devices())
-@pytest.mark.parametrize("build", [exact, love, iterated, sgpr, svgp])
+@pytest.mark.parametrize("build", [exact, love, iterated, sgpr, svgp, blocks])
 def test_what_builds_a_posterior(build, device):
     X, data, gp = uniform(2, 4, D, seed=3), measured(), gaussian_process()
     posterior = build(gaussian_process(), data)
@@ -133,4 +146,7 @@ def test_what_builds_a_posterior(build, device):
         other = build(gp, there)
         agree([other.mean(X.to(device)), other.covar(X.to(device))], [posterior.mean(X), posterior.covar(X)], 1e-6)
         adapted = other.adapt(X.to(device))
+        reads = [read(other, X.to(device)) for read in (acquisition, chosen)]
     agree([adapted.covar(X.to(device))], [posterior.adapt(X).covar(X)], 1e-6)
+    for read, found in zip((acquisition, chosen), reads, strict=True):
+        agree(found, read(posterior, X), 1e-5)

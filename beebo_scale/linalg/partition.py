@@ -22,10 +22,11 @@ from ..kernels.stationary import gram
 
 Rows = Callable[[Tensor], Tensor]  # row numbers (p) -> inputs (p x d), as the kernel takes them
 
-COMPARED_NUMBERS = 2**22  # of k(rows, heads) at once: 32 MB
+COMPARED_NUMBERS, COMPARED_ROWS = 2**22, 2**14  # of k(rows, heads) at once, 32 MB, and rows of it
 TIE = 1e-9  # of k(h, h): heads as near as that are equally near, whatever rounding says, and the first one counts
 MOVES = 5  # of the heads ...
 SAMPLE = 64  # ... to the middle of so many rows for each
+SAMPLE_NUMBERS = 2**25  # ... and at most so many numbers of X
 SPLIT = 1.5  # a block is too large from so many times the size asked for on
 PROGRESS = 0.9  # splitting ends where more than this share of the rows in too large blocks remains in such
 
@@ -70,7 +71,7 @@ class Partition:
         with torch.no_grad():
             flat = X.reshape(-1, X.shape[-1])
             known = kernel(self.heads, diag=True)  # h
-            chunks = flat.split(max(1, COMPARED_NUMBERS // len(self.heads)))
+            chunks = flat.split(_at_once(len(self.heads)))
             found = [_nearest(kernel, part, self.heads, known)[0] for part in chunks]
             return torch.cat([torch.empty(0, dtype=torch.long, device=X.device), *found]).reshape(X.shape[:-1])
 
@@ -100,7 +101,8 @@ def divided(kernel: Kernel, rows: Rows, n: int, size: int, seed: int = 0) -> Par
         raise ValueError(f"blocks take one row or more of one or more, got size = {size} of {n} rows")
     generator = torch.Generator().manual_seed(seed)
     count, drawn = -(-n // size), torch.randperm(n, generator=generator)
-    heads, most = _moved(kernel, rows(drawn[: SAMPLE * count]), count), int(SPLIT * size)
+    sample = max(count, min(SAMPLE * count, SAMPLE_NUMBERS // rows(drawn[:1]).shape[-1]))
+    heads, most = _moved(kernel, rows(drawn[:sample]), count), int(SPLIT * size)
     labels, near = torch.zeros(n, dtype=torch.long, device=heads.device), heads.new_full((n,), -torch.inf)
     with torch.no_grad():
         _compare(kernel, rows, heads, 0, labels, near)
@@ -118,6 +120,11 @@ def divided(kernel: Kernel, rows: Rows, n: int, size: int, seed: int = 0) -> Par
     return Partition.of(heads, *_cut(labels, len(heads), size, most))
 
 
+def _at_once(heads: int) -> int:
+    """Rows that are compared at once."""
+    return max(1, min(COMPARED_ROWS, COMPARED_NUMBERS // heads))
+
+
 def _nearest(kernel: Kernel, X: Tensor, heads: Tensor, known: Tensor) -> tuple[Tensor, Tensor]:
     """Nearest head of p points and how near it is, 2 k(x, h) - k(h, h): p, p."""
     near = 2 * gram(kernel, X, heads) - known  # p x h
@@ -128,12 +135,12 @@ def _nearest(kernel: Kernel, X: Tensor, heads: Tensor, known: Tensor) -> tuple[T
 
 def _moved(kernel: Kernel, X: Tensor, count: int) -> Tensor:
     """The first `count` of some rows, each moved several times to the row nearest to all of its block."""
-    place = torch.arange(count)
+    place = torch.arange(count, device=X.device)
     with torch.no_grad():
         for _ in range(MOVES if 1 < count < len(X) else 0):
             heads = X[place]
             known = kernel(heads, diag=True)
-            chunks = X.split(max(1, COMPARED_NUMBERS // count))
+            chunks = X.split(_at_once(count))
             label = torch.cat([_nearest(kernel, part, heads, known)[0] for part in chunks])
             for block in label.unique().tolist():
                 members = (label == block).nonzero().squeeze(-1)[: 8 * SAMPLE]
@@ -146,9 +153,8 @@ def _moved(kernel: Kernel, X: Tensor, count: int) -> Tensor:
 def _compare(kernel: Kernel, rows: Rows, heads: Tensor, first: int, labels: Tensor, near: Tensor) -> None:
     """Give rows that are nearer to new heads, the first of them number `first`, to these; in place."""
     known = kernel(heads, diag=True)
-    for some in torch.arange(len(labels), device="cpu").split(max(1, COMPARED_NUMBERS // len(heads))):
+    for some in torch.arange(len(labels), device=labels.device).split(_at_once(len(heads))):
         label, nearness = _nearest(kernel, rows(some), heads, known)
-        some = some.to(labels.device)
         nearer = nearness > near[some] + TIE * known.abs().amax()
         labels[some[nearer]], near[some[nearer]] = first + label[nearer], nearness[nearer]
 

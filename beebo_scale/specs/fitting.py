@@ -33,7 +33,7 @@ class Approximation:
     )
     inducing_points: int | Literal["auto"] = setting(
         "auto",
-        "of sgpr, svgp and blocks, at most; auto is 512, for blocks 1,024",
+        "of sgpr, svgp and blocks, at most; auto is 512, for blocks 2,048 up to 47,000 rows and 1,024 beyond",
         one_of(("auto",), whole_number),
     )
     block_rows: int | Literal["auto"] = setting(

@@ -226,6 +226,18 @@ class Blocks:
         errors = {"log_likelihood_of_blocks": self.log_likelihood, "error_beside_half_blocks": self.larger}
         return found | errors | {"information_gain_error": self.error, "information_gain_error_beside": self.reference}
 
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What larger blocks are expected to gain, once that is measured."""
+        if self.larger is None:
+            return ()
+        sizes = torch.bincount(self.labels)
+        return (
+            f"{len(sizes):,} blocks of up to {int(sizes.max()):,} rows, {len(self.Z):,} inducing points: the error of "
+            f"rows left out is {self.larger:.3f} times that with blocks half as large; twice as large (block_rows) "
+            "should lower it by about that factor at best",
+        )
+
     def to_dict(self) -> dict[str, Any]:
         """Tensors and what is known of the errors."""
         return {name: value for name, value in vars(self).items() if name != "made"}

@@ -113,9 +113,12 @@ class Surrogate:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What a user should know of the measurements that were fitted and of solves with them, one line each."""
-        solved = self.recipe.note(self.kind == "exact") if isinstance(self.recipe, Love) else ""
-        return (*(column.note for column in self.encoder.constant.values()), *([solved] if solved else []))
+        """What a user should know of the measurements and of an approximation of them, one line each."""
+        found = tuple(column.note for column in self.encoder.constant.values())
+        if isinstance(self.recipe, Love):
+            solved = self.recipe.note(self.kind == "exact")
+            return (*found, solved) if solved else found
+        return (*found, *self.recipe.notes) if isinstance(self.recipe, Blocks) else found
 
     @property
     def lengthscales(self) -> Tensor:
@@ -250,7 +253,7 @@ def _moments(posterior: Posterior, X: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """Mean, variance and noise variance in standardised units, in chunks, p x d -> p, p, p."""
     with torch.no_grad():
         part = posterior.parts(X)
-        order = torch.arange(len(X)) if part is None else part.argsort(stable=True)
+        order = torch.arange(len(X), device=X.device) if part is None else part.argsort(stable=True)
         known = len(posterior.points) if part is None else posterior.rank
         chunks = order.split(max(1, min(PREDICTED_AT_ONCE, CHUNK_NUMBERS // max(1, known))))
         groups = (X[some] for some in track(chunks, "predicting"))

@@ -113,7 +113,7 @@ def test_early_stopping_stops():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["exact", "love", "sgpr", "svgp", "svgp_ddp"])
+@pytest.mark.parametrize("name", ["exact", "blocks", "love", "sgpr", "svgp", "svgp_ddp"])
 def test_the_example_configurations_fit(name):
     options = ["--data.file", "s.csv", "--data.target", "y", "--data.id", "id", "--data.batch_size", "64"]
     options += ["--model.inducing_points", "30", "--model.iterations", "5"]

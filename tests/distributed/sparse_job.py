@@ -2,9 +2,13 @@
 
 import torch
 
+from beebo_scale.kernels.stationary import freeze
+from beebo_scale.linalg.partition import divided
+from beebo_scale.surrogates.approximate.blocks.fit import Rows, added
 from beebo_scale.surrogates.approximate.inducing import select_inducing_points
 from beebo_scale.surrogates.approximate.sgpr import fit_sgpr, sgpr_bound, sgpr_posterior
 from beebo_scale.surrogates.approximate.svgp import SVGP, fit_svgp
+from beebo_scale.workers import Workers
 from tests.helpers import uniform
 from tests.surrogates.gaussian_process.test_gaussian_process import smooth, start
 
@@ -24,7 +28,17 @@ def results() -> dict[str, object]:
     found |= {"iterations": report.iterations, "mean": posterior.mean(X), "covar": posterior.covar(X)}
     model = SVGP(start(), Z, len(data))
     found["trained"] = fit_svgp(model, data, epochs=2, batch_size=50).log_likelihood
-    return found
+    return found | blocks(X)
+
+
+def blocks(X: torch.Tensor) -> dict[str, object]:
+    """Sums and posterior of blocks that the workers share out."""
+    gp, data = start(), smooth(150)
+    partition = divided(freeze(gp.kernel), lambda rows: data.X[rows], len(data), 20)
+    rows = Rows.of(gp, data.X[:20], partition, data)
+    sums = added(rows, Workers.current())
+    found = {"A": sums.A, "c": sums.c, "likelihood of blocks": sums.log_likelihood}
+    return found | {"mean of blocks": rows.posterior(sums).mean(X)}
 
 
 def natural_step(rank: int, world: int) -> torch.Tensor:

@@ -12,8 +12,8 @@ from beebo_scale.training.splits import TRAIN
 from tests.helpers import close
 from tests.training.runs import KINDS, data, module, screen, trainer
 
-SETTINGS = {"inducing_points": 40, "rank": 30, "iterations": 30, "seed": 3}
-EPOCHS = {"svgp": 4, "sgpr": 1, "exact": 1, "love": 1}
+SETTINGS = {"inducing_points": 40, "block_rows": 50, "rank": 30, "iterations": 30, "seed": 3}
+EPOCHS = {"svgp": 4, "sgpr": 1, "blocks": 1, "exact": 1, "love": 1}
 
 
 @pytest.mark.slow
@@ -31,7 +31,7 @@ def test_both_drivers_give_the_same_surrogate(kind, known_noise, tmp_path, monke
     trained = bs.load_surrogate(tmp_path / "last.ckpt")
 
     table = bs.read_table(file, "y", features=KINDS, **noise).take(source.store.members(TRAIN).numpy())
-    size = bs.Approximation(inducing_points=40, rank=30, epochs=EPOCHS[kind])
+    size = bs.Approximation(inducing_points=40, block_rows=50, rank=30, epochs=EPOCHS[kind])
     fitted = bs.fit(table, kind, transform="none", approximation=size, iterations=30, seed=3)
 
     assert trained.noise_known == fitted.noise_known == (known_noise is True)

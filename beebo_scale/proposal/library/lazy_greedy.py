@@ -57,7 +57,7 @@ def score_rows(posterior: Posterior, rows: Callable[[Tensor], Tensor], p: int, T
     Returns:
         p.
     """
-    numbers, like = torch.arange(p), posterior.points
+    numbers, like = torch.arange(p, device="cpu"), posterior.points
     with torch.no_grad():
         order = numbers
         if posterior.parts(rows(numbers[:1]).to(like)) is not None:

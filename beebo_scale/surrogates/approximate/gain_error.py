@@ -95,11 +95,11 @@ def _beside_exact(
 
 def _without_each(gp: GaussianProcess, data: Measurements, held: Tensor) -> Tensor:
     """Exact covariance at each batch (b x q rows) given all rows but those of the batch: b x q x q."""
-    data = data.take(torch.arange(len(data)))
+    data = data.take(torch.arange(len(data), device=data.y.device))
     sigma2 = gp.noise_of(data)
     root = factor(freeze(copy.deepcopy(gp.kernel)), data.X, sigma2, data.X.dtype)
-    columns = torch.zeros(held.numel(), len(data)).to(data.X)
-    columns[torch.arange(held.numel()), held.flatten()] = 1.0
+    columns = data.X.new_zeros(held.numel(), len(data))
+    columns[torch.arange(held.numel(), device=held.device), held.flatten()] = 1.0
     F = root.features(columns).reshape(*held.shape, -1)  # b x q x n, F F' = (K + Sigma)^-1 at the batch
     return torch.linalg.inv(F @ F.mT) - torch.diag_embed(sigma2[held])
 

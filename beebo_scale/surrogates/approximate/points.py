@@ -8,7 +8,7 @@ from torch import Tensor
 
 from ...specs import Fitting
 from ..data.observations import Measurements, draw_inputs
-from .blocks.sizes import POINTS
+from .blocks.sizes import points_of_blocks
 from .held_out import held_out_rows
 from .inducing import select_inducing_points
 
@@ -23,43 +23,43 @@ def drawn(data: Measurements, fitting: Fitting, size: int) -> Tensor:
     return draw_inputs(data.count, size, torch.Generator().manual_seed(fitting.seed))
 
 
-def count_of_points(fitting: Fitting) -> int:
-    """Inducing points asked for."""
+def count_of_points(fitting: Fitting, n: int) -> int:
+    """Inducing points asked for, of n rows."""
     m = fitting.approximation.inducing_points
-    return m if m != "auto" else POINTS if fitting.kind == "blocks" else SPARSE_POINTS
+    return m if m != "auto" else points_of_blocks(n) if fitting.kind == "blocks" else SPARSE_POINTS
 
 
 def inducing_points(kernel: Kernel, data: Measurements, fitting: Fitting) -> Tensor:
-    """Inducing points with the hyperparameters of a kernel: spread, or half of them in the tail of the target."""
-    m, choice = count_of_points(fitting), fitting.approximation.inducing_choice
-    tail, sticks_out = tail_rows(data.y, m // 2)
-    if choice == "spread" or (choice == "auto" and not sticks_out):
-        return select_inducing_points(kernel, inducing_pool(data, fitting), m, fitting.seed)
-    known = data.in_format(torch.float64).take(tail).X
-    known = select_inducing_points(kernel, known, len(known), fitting.seed)  # none that repeats others
-    pool = inducing_pool(data, fitting)
-    spread = select_inducing_points(kernel, pool, max(1, m - len(known)), fitting.seed)
-    both = torch.cat([known, spread])
-    return select_inducing_points(kernel, both, len(both), fitting.seed)
+    """Inducing points with the hyperparameters of a kernel: spread, or half of them in the tail of the target.
+
+    None of the rows on which the error of I is measured, if enough others remain.
+    """
+    m, choice = count_of_points(fitting, len(data)), fitting.approximation.inducing_choice
+    spread, tail = drawn(data, fitting, max(min(POOL_ROWS * m, POOL), fitting.fit_rows, m)), None
+    held = held_out_rows(len(data)).flatten().to(spread.device)
+    apart = spread[~torch.isin(spread, held)]
+    spread = apart if len(apart) >= m else spread
+    ordered, sticks_out = tail_rows(data.y)
+    if choice == "tail" or (choice == "auto" and sticks_out):
+        tail = ordered[~torch.isin(ordered, held)][: m // 2]
+        spread, m = spread[~torch.isin(spread, tail)], m - len(tail)
+    rows = data.in_format(torch.float64)
+    if fitting.kind == "blocks":  # they carry only what blocks leave over: chosen with care they did no better
+        spread = spread[torch.randperm(len(spread), generator=torch.Generator().manual_seed(fitting.seed))[:m]]
+        Z = rows.take(spread).X
+    else:
+        Z = select_inducing_points(kernel, rows.take(spread).X, m, fitting.seed)
+    return Z if tail is None else torch.cat([rows.take(tail).X, Z])
 
 
-def tail_rows(y: Tensor, count: int) -> tuple[Tensor, bool]:
-    """The rows with the most extreme targets, and whether few of them stick out.
+def tail_rows(y: Tensor) -> tuple[Tensor, bool]:
+    """All rows, those with the most extreme targets first, and whether few of them stick out.
 
     The tail is the side on which targets reach farther from the median; it sticks out where the 99 % quantile lies
     `STICKS_OUT` times farther than the 84 % one (normal targets: 2.3 times).
     """
     z = y - y.median()
     z = z if float(z.max()) >= -float(z.min()) else -z
-    ordered = z.sort(descending=True, stable=True)
-    n = len(z)
+    ordered, n = z.sort(descending=True, stable=True), len(z)
     near, far = (float(ordered.values[min(n - 1, int(share * n))]) for share in (0.16, 0.01))
-    return ordered.indices[: max(1, min(count, n))].sort().values, far > STICKS_OUT * max(near, 1e-12)
-
-
-def inducing_pool(data: Measurements, fitting: Fitting) -> Tensor:
-    """Inputs to choose inducing points from: not those on which the error of I is measured, if enough others remain."""
-    m = count_of_points(fitting)
-    rows = drawn(data, fitting, max(min(POOL_ROWS * m, POOL), fitting.fit_rows))
-    apart = rows[~torch.isin(rows, held_out_rows(len(data)).flatten().to(rows.device))]
-    return data.in_format(torch.float64).take(apart if len(apart) >= m else rows).X
+    return ordered.indices, far > STICKS_OUT * max(near, 1e-12)

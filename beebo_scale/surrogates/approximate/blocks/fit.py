@@ -34,6 +34,8 @@ from ..rank import free_memory
 from .posterior import LARGE, BlocksPosterior, Kept
 
 GROUPS = 64  # of blocks, at most: what workers send each other is m x m numbers for each
+ROWS_AT_ONCE = 16_384  # unpacked
+KEPT = 3 * 2**30  # bytes of factors
 SAVED_EVERY = 10.0  # seconds
 DAMAGED = "{path}: what an earlier run had added up is damaged ({why}); delete it"
 
@@ -107,9 +109,10 @@ class Rows:
         """With what the process says of each row, in chunks."""
         gp = copy.deepcopy(gp).requires_grad_(False)
         with torch.no_grad():
-            parts = [data.take(some) for some in torch.arange(len(data), device=data.y.device).split(16_384)]
-            sigma2 = torch.cat([gp.noise_of(part) for part in parts])
-            residual = torch.cat([part.y - gp.mean(part.X) for part in parts])
+            sigma2, residual = torch.empty_like(data.y), torch.empty_like(data.y)
+            for some in torch.arange(len(data), device=data.y.device).split(ROWS_AT_ONCE):
+                part = data.take(some)
+                sigma2[some], residual[some] = gp.noise_of(part), part.y - gp.mean(part.X)
         return cls(gp, Inducing.of(freeze(gp.kernel), Z), partition, data, residual, sigma2)
 
     def precision(self, asked: str = "auto") -> torch.dtype:
@@ -147,7 +150,7 @@ class Rows:
             sums: over all rows.
             noise: of a new measurement, None takes the process's own (see `own_noise`).
             precision: number format in which factors are kept.
-            memory: bytes for them, None takes half of what is free.
+            memory: bytes for them, None takes half of what is free, at most `KEPT`.
             factors: that are at hand.
         """
         root = sums.root
@@ -163,7 +166,7 @@ class Rows:
             root=root,
             a=a,
             noise=own_noise(self.gp, self.data) if noise is None else noise,
-            kept=Kept(free_memory(a.device) if memory is None else memory),
+            kept=Kept(min(KEPT, free_memory(a.device)) if memory is None else memory),
             precision=precision,
         )
         for number, factor in (factors or {}).items():
@@ -189,16 +192,15 @@ def added(
         keep: filled with the factors of this worker's blocks.
     """
     workers, m = workers or Workers(), len(rows.inducing)
-    groups = torch.arange(len(rows.partition)).tensor_split(min(GROUPS, len(rows.partition)))
+    step = -(-len(rows.partition) // GROUPS)
+    groups = [range(i, min(i + step, len(rows.partition))) for i in range(0, len(rows.partition), step)]
     total, done = rows.residual.new_zeros(m * m + m + 2), 0
-    if saved is not None and saved.exists():
-        content = archives.load(saved, DAMAGED)
-        if content["identity"] == rows.identity:
-            total, done = content["total"].to(total), content["done"]
+    if saved is not None:
+        total, done = _earlier(rows, total, saved, workers)
     start = time.monotonic()
     for first in range(done, len(groups), workers.size):
         turn = groups[first : first + workers.size]
-        mine = _part(rows, turn[workers.rank].tolist(), keep) if workers.rank < len(turn) else None
+        mine = _part(rows, turn[workers.rank], keep) if workers.rank < len(turn) else None
         for owner in range(len(turn)):
             value = mine if owner == workers.rank and mine is not None else torch.empty_like(total)
             if workers.size > 1:
@@ -217,7 +219,18 @@ def added(
     return Sums(sums.A, c, float(value) - 0.5 * len(rows.data) * math.log(2 * math.pi))
 
 
-def _part(rows: Rows, blocks: list[int], keep: dict[int, BlockFactor] | None) -> Tensor:
+def _earlier(rows: Rows, total: Tensor, saved: Path, workers: Workers) -> tuple[Tensor, int]:
+    """What a killed run of the same rows had added up, and the number of its groups, as worker 0 finds it."""
+    state = torch.cat([total, total.new_zeros(1)])
+    if workers.rank == 0 and saved.exists():
+        content = archives.load(saved, DAMAGED)
+        if content["identity"] == rows.identity:
+            state = torch.cat([content["total"].to(total), total.new_full((1,), content["done"])])
+    state = workers.first(state)
+    return state[:-1], int(state[-1])
+
+
+def _part(rows: Rows, blocks: range, keep: dict[int, BlockFactor] | None) -> Tensor:
     """The sums over some blocks as one vector: m x m, m, 1, 1."""
     total: Any = 0.0
     for block in blocks:

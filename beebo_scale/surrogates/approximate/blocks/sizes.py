@@ -21,12 +21,18 @@ from ....linalg.block_factors import BlockFactor, block_factor
 from ....linalg.partition import divided
 from .fit import InBlocks, Sums, factor_at
 
-POINTS = 1024  # inducing points
+POINTS, MORE_POINTS = 1024, 2048  # inducing points, and more where n m^2 is no more than ...
+WORK_OF_POINTS = 2e11
 WORK = 1e12  # n b^2
 LEAST = 500  # rows of a block
 LOOKED_AT = 8  # blocks that are cut in two, at most, and at most one in ...
 SHARE = 4
 EACH = 256  # rows of each that are left out, one at a time
+
+
+def points_of_blocks(n: int) -> int:
+    """Inducing points for n rows."""
+    return min(n, MORE_POINTS if n * MORE_POINTS**2 <= WORK_OF_POINTS else POINTS)
 
 
 def block_rows(n: int, memory: int) -> int:
