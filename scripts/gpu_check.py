@@ -1,4 +1,4 @@
-"""Tests and benchmarks at GPU sizes within six minutes: one table on the screen, the same as JSON.
+"""Tests and benchmarks at GPU sizes within ten minutes: one table on the screen, the same as JSON.
 
     scripts/gpu_check [--small] [--no-tests] [--out FILE.json]
 
@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import platform
 import statistics
 import subprocess
@@ -27,6 +28,10 @@ import torch
 import beebo_scale as bs
 from beebo_scale.kernels.screen import screen_kernel
 from beebo_scale.kernels.stationary import StationaryKernel
+from beebo_scale.linalg.conjugate_gradients import CovarianceSolver
+from beebo_scale.linalg.keops import keops_product
+from beebo_scale.linalg.kernel_matrix import KernelMatrix
+from beebo_scale.linalg.partition import divided
 from beebo_scale.proposal.box.ascent import climb
 from beebo_scale.proposal.box.space import Space
 from beebo_scale.proposal.library.certified import CertifiedBatch, choose_certified
@@ -35,6 +40,7 @@ from beebo_scale.proposal.library.exclusion import Rules
 from beebo_scale.screening import ContinuousColumn, Encoder
 from beebo_scale.screening.library import open_library
 from beebo_scale.specs import BoxSearch, Choice, Limits
+from beebo_scale.surrogates.approximate.blocks.fit import Rows, added
 from beebo_scale.surrogates.approximate.inducing import select_inducing_points
 from beebo_scale.surrogates.approximate.love import LoveOptions, condition_love
 from beebo_scale.surrogates.approximate.svgp import SVGP, fit_svgp
@@ -56,7 +62,11 @@ class Sizes:
     Attributes:
         acquisition: N of the acquisition function (q = 100, 10 restarts).
         exact: N of the exact posterior, in float64 and float32.
+        share: of the card's free memory that the largest exact factor in float32 takes.
+        largest: N of that at most.
         love: N of LOVE, r = 200.
+        iterated: N of an exact mean by conjugate gradients, and rows in a block of its preconditioner, None by N.
+        blocks: N of the posterior of blocks, and rows in a block.
         svgp: N of one epoch of SVGP.
         inducing: m of SVGP and of the posterior that scores the library.
         library: rows scored.
@@ -67,7 +77,11 @@ class Sizes:
 
     acquisition: tuple[int, ...] = (1000, 4000, 16_000)
     exact: tuple[int, ...] = (10_000, 45_000)
+    share: float = 0.9
+    largest: int = 250_000
     love: int = 50_000
+    iterated: tuple[int, int | None] = (250_000, None)
+    blocks: tuple[int, int] = (1_000_000, 1000)
     svgp: int = 1_000_000
     inducing: int = 512
     library: int = 1_000_000
@@ -76,7 +90,7 @@ class Sizes:
     budget: float = 300.0
 
 
-SMALL = Sizes((200,), (300,), 400, 2000, 32, 5000, 8, 3)
+SMALL = Sizes((200,), (300,), 0.5, 500, 400, (600, 100), (1500, 100), 2000, 32, 5000, 8, 3)
 
 
 @dataclass(frozen=True)
@@ -124,14 +138,18 @@ def exact(place: Place, n: int, dtype: torch.dtype = torch.float64) -> bs.Poster
     )
 
 
+def measured(place: Place, n: int) -> Observations:
+    """Standardised values of a sum of sines at n rows."""
+    X = place.uniform(n, D)
+    y = torch.sin(4 * X).sum(-1)
+    return Observations(X, (y - y.mean()) / y.std(), None, torch.ones_like(y), torch.zeros_like(y))
+
+
 def sparse(place: Place, n: int = 20_000, epochs: int = 1) -> tuple[bs.Posterior, float]:
     """An SVGP posterior of n rows, and how long its training took."""
     gp = GaussianProcess(screen_kernel({"x": "continuous"}, {"x": slice(0, D)})).to(place.device)
-    X = place.uniform(n, D)
-    y = torch.sin(4 * X).sum(-1)
-    ones = torch.ones_like(y)
-    data = Observations(X, (y - y.mean()) / y.std(), None, ones, torch.zeros_like(y))
-    model = SVGP(gp, select_inducing_points(gp.kernel, X, place.sizes.inducing), n).to(place.device)
+    data = measured(place, n)
+    model = SVGP(gp, select_inducing_points(gp.kernel, data.X, place.sizes.inducing), n).to(place.device)
     seconds = place.seconds(lambda: fit_svgp(model, data, epochs, min(4096, n)))
     return model.posterior(), seconds
 
@@ -184,6 +202,74 @@ def love(place: Place) -> list[Figures]:
     seconds = place.seconds(lambda: found.append(condition_love(*arguments, options)))
     error = found[0][1].information_gain_error
     return [{"what": f"LOVE, N = {n:,}, r = {options.rank}", "seconds": seconds, "error_of_I": error}]
+
+
+def iterated(place: Place) -> list[Figures]:
+    """The mean's weights of many rows by conjugate gradients: products by chunks with 64 columns, by KeOps with 4."""
+    (n, size), rows = place.sizes.iterated, []
+    K, noise = KernelMatrix(kernel_of(place), place.uniform(n, D)), torch.tensor(NOISE, dtype=torch.float64)
+    y = torch.sin(4 * K.Z).sum(-1, keepdim=True)
+    for keops in (False, True):
+        solver = CovarianceSolver(replace(K, keops=keops), noise.to(place.device).expand(n), size)
+        factors = place.seconds(lambda solver=solver: solver.preconditioner)
+        found: list[Any] = []
+        seconds = place.seconds(lambda solver=solver, found=found: found.append(solver.solution(y, relative=1e-3)))
+        by_keops = keops and keops_product(K.kernel) is not None
+        left = y - (K @ found[0].X + NOISE * found[0].X)
+        rows.append(
+            {
+                "what": f"exact mean by iterations, N = {n:,}, products by {'KeOps' if by_keops else 'chunks'}",
+                "seconds": seconds,
+                "preconditioner_seconds": factors,
+                "products": found[0].iterations,
+                "estimated_error": float(found[0].share[0]),
+                "residual": float(left.norm() / y.norm()),
+                "gib": _peak(place),
+            }
+        )
+    return rows
+
+
+def blocks(place: Place) -> list[Figures]:
+    """The sums over all blocks, factors not kept, and moments of points spread over some of them."""
+    (n, size), m = place.sizes.blocks, 2 * place.sizes.inducing
+    data, gp = measured(place, n), GaussianProcess(screen_kernel({"x": "continuous"}, {"x": slice(0, D)}))
+    gp.to(place.device)
+    found: list[Any] = []
+
+    def build() -> None:
+        cut = divided(kernel_of(place), lambda rows: data.take(rows).X, n, size)
+        rows = Rows.of(gp, data.X[:m].clone(), cut, data)
+        found.append(rows.posterior(added(rows)))
+
+    seconds = place.seconds(build)
+    X = place.uniform(2000, D, seed=1)[torch.arange(2000, device=place.device) % 20]  # of a few blocks
+    with torch.no_grad():
+        predict = place.seconds(lambda: found[0].mean_and_variance(X))
+    what = f"blocks, N = {n:,}, m = {m:,}, {len(found[0].partition):,} blocks"
+    return [{"what": what, "seconds": seconds, "predict_2000_seconds": predict, "gib": _peak(place)}]
+
+
+def largest_exact(place: Place) -> list[Figures]:
+    """The exact posterior in float32 of as many rows as the card's memory holds the triangle of."""
+    free = torch.cuda.mem_get_info()[0] if place.device.type == "cuda" else 2**40
+    n = min(place.sizes.largest, math.isqrt(int(2 * place.sizes.share * free) // 4))
+    data, gp, found = measured(place, n), kernel_of(place), []
+    mean = GaussianProcess(screen_kernel({"x": "continuous"}, {"x": slice(0, D)})).mean.to(place.device)
+    noise = torch.tensor(NOISE, dtype=torch.float64, device=place.device)
+    arguments = (gp, mean.requires_grad_(False), data.X, data.y, noise.expand(n), ConstantNoise(noise))
+    seconds = place.seconds(lambda: found.append(condition_exactly(*arguments, dtype=torch.float32)))
+    X = data.X[:1000]
+    with torch.no_grad():
+        predict = place.seconds(lambda: found[0].mean_and_variance(X))
+    return [
+        {
+            "what": f"exact posterior, factor in float32, N = {n:,}",
+            "seconds": seconds,
+            "predict_1000_seconds": predict,
+            "gib": _peak(place),
+        }
+    ]
 
 
 def svgp(place: Place) -> list[Figures]:
@@ -242,7 +328,7 @@ def box(place: Place) -> list[Figures]:
     ]
 
 
-BENCHMARKS = (acquisition, library, box, svgp, love, exact_posterior)
+BENCHMARKS = (acquisition, library, box, svgp, love, iterated, blocks, exact_posterior, largest_exact)
 
 
 def tests(command: list[str]) -> Figures:

@@ -91,6 +91,13 @@ def love(gp, data):
     return posterior
 
 
+def iterated(gp, data):
+    """With a preconditioner of several blocks, in float32."""
+    posterior, report = love_posterior(gp, data, LoveOptions(rank=40, mean_tolerance=1e-9, block=10))
+    assert report.cg_iterations > 1
+    return posterior
+
+
 def sgpr(gp, data):
     return sgpr_posterior(gp, select_inducing_points(gp.kernel, data.X, 12), data)
 
@@ -129,7 +136,7 @@ def test_what_reads_a_posterior(read, toy, device):
 
 
 @pytest.mark.parametrize("device", devices())
-@pytest.mark.parametrize("build", [exact, love, sgpr, svgp, blocks])
+@pytest.mark.parametrize("build", [exact, love, iterated, sgpr, svgp, blocks])
 def test_what_builds_a_posterior(build, device):
     X, data, gp = uniform(2, 4, D, seed=3), measured(), gaussian_process()
     posterior = build(gaussian_process(), data)

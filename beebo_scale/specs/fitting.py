@@ -12,7 +12,7 @@ Kind = Literal["auto", "exact", "blocks", "love", "sgpr", "svgp"]
 Transform = Literal["auto", "none", "sqrt", "log", "rank", "held-out"]
 Priors = Literal["botorch", "paper", "search"]
 Likelihood = Literal["gaussian", "student-t"]
-Factor = Literal["auto", "float64", "float32"]
+Factor = Literal["auto", "float64", "float32", "none"]
 Precision = Literal["float64", "float32"]
 Inducing = Literal["auto", "spread", "tail"]
 KINDS: tuple[str, ...] = get_args(Kind)
@@ -55,8 +55,9 @@ class Approximation:
     )
     factor: Factor = setting(
         "auto",
-        "number format of the exact factor; auto is float64 if the triangle fits into the free memory, else float32, "
-        "which leaves about 1e-6 of the prior in the variance and nothing in the mean",
+        "number format of the exact factor; float32 leaves about 1e-6 of the prior in the variance and nothing in the "
+        "mean; none solves for the mean by conjugate gradients, n^2 values of the kernel for each of some 30 steps, "
+        "and has LOVE's root for the covariance; auto is the first of these that fits into the free memory",
         one_of(get_args(Factor)),
     )
     learn_inducing: bool = setting(True, "move the inducing points of svgp, too (never those that are molecules)")

@@ -98,6 +98,25 @@ class Love:
         """Rank and estimated error of I."""
         return asdict(self.report)
 
+    def note(self, exact: bool) -> str:
+        """What a user should know of the mean, empty if nothing.
+
+        Args:
+            exact: the kind is exact, its mean by iterations.
+        """
+        report = self.report
+        steps = f"{report.cg_iterations} steps of conjugate gradients"
+        off = "" if report.mean_error is None else f"about {report.mean_error:.1g} standard deviations of a prediction"
+        if not report.cg_converged:
+            off = f" (the mean is off by {off})" if off else ""
+            return f"{steps} did not converge: relative residual {report.cg_residual:.1g}{off}"
+        return (
+            f"no factor of all rows: the mean is by {steps} (relative residual {report.cg_residual:.1g}), off by {off};"
+            f" the covariance is of rank {report.rank}, and exact at a batch that it is adapted to"
+            if exact
+            else ""
+        )
+
     def with_root(self, R: Tensor) -> Love:
         """The same mean with another root, n x r."""
         return replace(self, R=R.cpu(), report=replace(self.report, rank=R.shape[-1]))

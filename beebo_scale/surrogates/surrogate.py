@@ -40,7 +40,7 @@ FILE_FORMAT = 3  # 1 knew no packed rows, 2 features only
 PREDICTED_AT_ONCE = 2048  # rows predicted at once, fewer ...
 CHUNK_NUMBERS = 2**25  # ... where k(rows, centers) would hold more numbers than this: 256 MB in float64
 RECIPES: dict[str, Callable[[dict[str, Any]], Recipe]] = {
-    "exact": Exact.from_dict,
+    "exact": lambda content: (Love if "R" in content else Exact).from_dict(content),
     "blocks": Blocks.from_dict,
     "love": Love.from_dict,
     "sgpr": Sparse.from_dict,
@@ -115,6 +115,9 @@ class Surrogate:
     def notes(self) -> tuple[str, ...]:
         """What a user should know of the measurements and of an approximation of them, one line each."""
         found = tuple(column.note for column in self.encoder.constant.values())
+        if isinstance(self.recipe, Love):
+            solved = self.recipe.note(self.kind == "exact")
+            return (*found, solved) if solved else found
         return (*found, *self.recipe.notes) if isinstance(self.recipe, Blocks) else found
 
     @property

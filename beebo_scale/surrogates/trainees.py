@@ -10,7 +10,7 @@ import copy
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
@@ -42,6 +42,7 @@ from .gaussian_process.hyperparameters import find_hyperparameters
 from .gaussian_process.learned_noise import LogVariance, learn_noise
 from .surrogate import log_variance_of, new_gp, new_noise_gp
 
+ITERATED = 1e-3  # standard deviations of a prediction that the mean of kind exact may be off by, without a factor
 KERNEL_COPIES = 3  # of a block of rows of k(Z, Z), alive at once
 
 
@@ -233,11 +234,14 @@ class FullTrainee(nn.Module):
         if self.Z is not None:
             return sparse_recipe(sgpr_posterior(self.gp, self.Z, self.data))
         size = self.fitting.approximation
+        love = LoveOptions(rank=size.rank, seed=self.fitting.seed)
         if self.fitting.kind == "exact":
-            memory = free_memory(self.data.y.device)
-            fits = triangle(len(self.data), 8) <= memory
-            return Exact(size.factor if size.factor != "auto" else "float64" if fits else "float32")
-        love, data = LoveOptions(rank=size.rank, seed=self.fitting.seed), self.data.take(torch.arange(len(self.data)))
+            fits = factor_that_fits(len(self.data), free_memory(self.data.y.device))
+            factor = fits if size.factor == "auto" else size.factor
+            if factor != "none":
+                return Exact(factor)
+            love = replace(love, mean_tolerance=ITERATED)
+        data = self.data.take(torch.arange(len(self.data)))
         posterior, report = love_posterior(self.gp, data, love, workers=Workers.current())
         return Love(root_of(posterior).cpu(), posterior.weights.cpu(), report)
 
@@ -246,7 +250,9 @@ class FullTrainee(nn.Module):
         assert self.Z is not None
         assert self.heads is not None
         assert self.labels is not None
-        recipe = Blocks(self.Z, self.heads, self.labels, self.Z, self.Z, 0.0, self.fitting.approximation.factor)
+        asked = self.fitting.approximation.factor
+        precision = "auto" if asked == "none" else asked
+        recipe = Blocks(self.Z, self.heads, self.labels, self.Z, self.Z, 0.0, precision)
         rows, workers = recipe.rows(self.gp, self.data), Workers.current()
         keep = recipe.made if workers.size == 1 and rows.bytes <= min(LARGE, free_memory(self.Z.device)) else None
         sums = added(rows, workers, self.saved, keep)
@@ -279,6 +285,13 @@ class Runs(torch.optim.Optimizer):
 def triangle(n: int, itemsize: int) -> int:
     """Bytes of the exact factor, half of n x n numbers, and of the rows of the kernel beside it."""
     return itemsize * n**2 // 2 + 8 * KERNEL_COPIES * ROWS_OF_FACTOR * n
+
+
+def factor_that_fits(n: int, memory: int) -> Literal["float64", "float32", "none"]:
+    """Number format of an exact factor of n rows in so many bytes."""
+    if triangle(n, 4) > memory:
+        return "none"
+    return "float64" if triangle(n, 8) <= memory else "float32"
 
 
 def recipe_of(trainee: SvgpTrainee | FullTrainee) -> Recipe:

@@ -1,7 +1,6 @@
 """Every surrogate on measured data: error, calibration, time and memory.
 
     python scripts/benchmarks/uci.py --data FOLDER     # NAME.csv.gz and NAME_test_mask.csv.gz in FOLDER
-    python scripts/benchmarks/uci.py --data FOLDER --cut kin40k 0 30   # LOVE, its solves ended after 30 products
     python scripts/benchmarks/uci.py --report          # only write the page again
 
 Writes scripts/benchmarks/results/uci.json and .md. One case (set, split, kind) runs in a process of its own and is
@@ -21,7 +20,6 @@ import subprocess
 import sys
 import tempfile
 import time
-import warnings
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -38,17 +36,15 @@ from beebo_scale.linalg.kernel_matrix import KernelMatrix
 from beebo_scale.linalg.roots import DenseRoot
 from beebo_scale.surrogates import Surrogate
 from beebo_scale.surrogates.approximate.held_out import excess
-from beebo_scale.surrogates.approximate.love import LoveOptions, love_posterior
 from beebo_scale.surrogates.approximate.projection import down_root
 
 SMALL, LARGE = SETS[:3], SETS[3:]
 RANKS = (512, 128)  # of LOVE; the first is the one that is adapted and compared
 ADAPTED = 500  # test points
-TOLERANCE = 1e-3  # of the variance there, in units of the noise variance
+TOLERANCE = 1e-2  # of the variance there, in units of the noise variance
 ITERATIONS = 0  # of L-BFGS: LOVE and SGPR keep the hyperparameters of the exact surrogate, see sparse_attempts.md
 EPOCHS = 20  # of SVGP, from there too
 CHUNK = 1024  # rows predicted at once
-PRECONDITIONER = 4500  # rank, where the solves of LOVE are cut short
 SIZE_TEST, SIZE_NOISE = 2000, 0.1  # points predicted, and standard deviation of the noise, in the case of many rows
 
 
@@ -97,16 +93,17 @@ def run(options: argparse.Namespace, name: str, split: int, kind: str) -> dict[s
     features = {column: "continuous" for column in train.columns[:-1]}
     table = bs.read_table(train, "y", features=features)
     first, before = hyperparameters(options.work / f"{name}_{split}", table)
-    start = time.process_time()
+    start, wall = time.process_time(), time.perf_counter()
     surrogate = first
     if kind != "exact":
         size = bs.Approximation(inducing_points=options.m, rank=RANKS[0], epochs=EPOCHS)
         surrogate = bs.fit(table, kind, transform="none", warm_start=first, iterations=ITERATIONS, approximation=size)
     posterior = surrogate.posterior()
-    seconds = before + time.process_time() - start
+    seconds, wall = before + time.process_time() - start, time.perf_counter() - wall
     X, y = surrogate.encoder.encode(bs.read_library(test, features)), torch.tensor(test["y"].to_numpy())
     figures: dict[str, Any] = {"rows": len(train), "distinct": len(surrogate.data), "d": len(features)}
-    figures |= {"fit_seconds": seconds, **score(posterior, surrogate, X, y)}
+    figures |= {"fit_seconds": seconds, "hyperparameters": before, "posterior_wall_seconds": wall}
+    figures |= score(posterior, surrogate, X, y)
     figures["peak_gb"] = peak_gigabytes()
     figures["first_500"] = score(posterior, surrogate, X[:ADAPTED], y[:ADAPTED])
     figures["summary"] = surrogate.summary()
@@ -143,23 +140,6 @@ def by_rank(posterior: Posterior, surrogate: Surrogate, X: torch.Tensor, y: torc
         estimate = excess(other, fitted, probes)
         rows.append({"rank": rank, "estimate": estimate, **score(other, surrogate, X, y)})
     return {"adapted": adapted, "ranks": rows}
-
-
-def cut_short(options: argparse.Namespace, name: str, split: int, iterations: int) -> dict[str, Any]:
-    """LOVE where its solves would take hours: a larger preconditioner, and an end before their tolerances are met."""
-    train, test = read(options.data, name, split)
-    features = {column: "continuous" for column in train.columns[:-1]}
-    surrogate, before = hyperparameters(options.work / f"{name}_{split}", bs.read_table(train, "y", features=features))
-    love = LoveOptions(rank=RANKS[0], preconditioner=PRECONDITIONER, max_iterations=iterations)
-    start = time.process_time()
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # the residual is reported
-        posterior, report = love_posterior(surrogate.gp, surrogate.data, love)
-    seconds = before + time.process_time() - start
-    X, y = surrogate.encoder.encode(bs.read_library(test, features)), torch.tensor(test["y"].to_numpy())
-    figures = {"iterations": report.cg_iterations, "residual": report.cg_residual, "preconditioner": PRECONDITIONER}
-    figures |= {"estimate": report.information_gain_error, "fit_seconds": seconds}
-    return figures | score(posterior, surrogate, X, y)
 
 
 def at_size(rows: int) -> dict[str, Any]:
@@ -217,9 +197,6 @@ def main() -> None:
     parser.add_argument("--data", type=Path, help="folder of the UCI sets")
     parser.add_argument("--report", action="store_true", help="write the page from what is there")
     parser.add_argument("--size", type=int, help="only the exact surrogate of so many synthetic rows")
-    parser.add_argument(
-        "--cut", nargs=3, metavar=("SET", "SPLIT", "ITERATIONS"), help="only LOVE, its solves cut short"
-    )
     parser.add_argument("--sets", nargs="+", default=[*SMALL, *LARGE])
     parser.add_argument("--splits", nargs="+", type=int, default=[0, 1, 2], help="columns of the mask")
     parser.add_argument("--kinds", nargs="+", choices=KINDS, default=list(KINDS))
@@ -236,12 +213,6 @@ def main() -> None:
         write(results())
     elif options.data is None:
         parser.error("give --data, --size or --report")
-    elif options.cut:
-        name, split, iterations = options.cut
-        options.work.mkdir(parents=True, exist_ok=True)
-        figures = cut_short(options, name, int(split), int(iterations))
-        content = results()
-        write(content | {"cut": content.get("cut", {}) | {f"{name} {split}": figures}})
     elif options.one:
         name, split, kind = options.one
         print(json.dumps(run(options, name, int(split), kind)))

@@ -12,6 +12,7 @@ from beebo_scale.surrogates.data.observe import observe
 from beebo_scale.surrogates.fit import choose_kind
 from beebo_scale.surrogates.outliers import far_out, few_values
 from beebo_scale.surrogates.surrogate import RECIPES
+from beebo_scale.surrogates.trainees import factor_that_fits
 
 KINDS = {"x": "continuous", "label": "categorical", "variant": "protein", "primer": "dna"}
 EFFECT = dict(zip("ACDEGT", (0.0, 0.7, -0.5, 1.2, -1.0, 0.4), strict=True))
@@ -337,6 +338,34 @@ def test_the_kind_follows_rows_and_memory():
     assert choose_kind(46_000, 80 * gigabyte)[0] == "blocks"
     assert "more than ten minutes" in choose_kind(46_000, 80 * gigabyte)[1]
     assert "30,000 distinct inputs" in choose_kind(30_000, 1 * gigabyte)[1]
+
+
+def test_an_exact_mean_without_a_factor_and_after_the_file(tmp_path):
+    frame = smooth(150)
+    table = bs.read_table(frame.iloc[:120], target="y")
+    library = bs.read_library(frame.iloc[120:], dict.fromkeys("abc", "continuous"))
+    exact = bs.fit(table, "exact", iterations=20)
+    found = bs.fit(table, "exact", iterations=20, approximation=bs.Approximation(factor="none"))
+    found.save(tmp_path / "model.ckpt")
+    found = bs.load_surrogate(tmp_path / "model.ckpt")
+    (mean, std), (truth, doubt) = found.predict(library), exact.predict(library)
+    np.testing.assert_allclose(mean, truth, rtol=1e-5, atol=1e-6)
+    assert (std >= doubt * (1 - 1e-6)).all()
+    X = found.encoder.encode(library)[:8]
+    torch.testing.assert_close(found.posterior().adapt(X).covar(X), exact.posterior().covar(X), rtol=1e-6, atol=1e-8)
+    assert found.summary()["mean_error"] < 1e-3
+    assert "steps of conjugate gradients (relative residual" in found.notes[0]
+    assert exact.notes == ()
+    rough = replace(found.recipe, report=replace(found.recipe.report, cg_converged=False))
+    assert "did not converge" in replace(found, kind="love", recipe=rough).notes[0]
+
+
+def test_the_factor_that_fits():
+    gigabyte = 2**30
+    assert factor_that_fits(36_000, 8 * gigabyte) == "float64"
+    assert factor_that_fits(60_000, 10 * gigabyte) == "float32"
+    assert factor_that_fits(250_000, 141 * gigabyte) == "float32"
+    assert factor_that_fits(100_000, 10 * gigabyte) == "none"
 
 
 def test_a_factor_in_float32_predicts_the_same_and_survives_the_file(tmp_path):

@@ -13,12 +13,14 @@ keeps the r largest Ritz values (`projection`, `held_out`).
 
 Sources: Pleiss et al. 2018 (LOVE: the same form, with a Krylov space for S); Jiang et al. 2020 (low-rank posteriors
 updated by new points); Halko, Martinsson, Tropp 2011 (randomised subspace iteration); Wenger et al. 2022 (IterGP:
-the projection and what it overestimates). Whitening is what makes r suffice when each row has its own noise.
+the projection and what it overestimates). Whitening is what makes r suffice when each row has its own noise. The solves
+are preconditioned by blocks beside inducing points (`linalg.block_preconditioner`).
 """
 
 from __future__ import annotations
 
 import copy
+import warnings
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -43,7 +45,9 @@ from .rank import affordable_rank, free_memory
 
 FIRST_RANK = 128  # of rank="auto"; it doubles from there
 FEW = 1000  # rows, of which one batch is held out, else two: each column of the inverse has its cost
-HELD_OUT_TOLERANCE = 1e-4  # what the exact variance at a row held out may be off by, in units of its noise variance
+PRODUCTS, SECONDS = 40, 1.1e-8  # with K as a rule, and for each of its values on one thread of a CPU (float32 mostly)
+LONG = 3600.0  # seconds that are told beforehand
+HELD_OUT_TOLERANCE = 0.01  # relative, of I of a row held out, by what its exact variance is off
 
 
 @dataclass(frozen=True)
@@ -55,8 +59,8 @@ class LoveOptions:
         error: that tolerance.
         memory: bytes that building the root may take, None for half of what is free.
         seed: of the random sketch.
-        mean_tolerance: relative residual of the mean's weights, whitened and preconditioned.
-        preconditioner: rank of the partial Cholesky factorisation that preconditions conjugate gradients, None by n.
+        mean_tolerance: how far the mean may be from the exact one, about, in standard deviations of a prediction.
+        block: rows of a block of the preconditioner and number of its inducing points, None by n.
         max_iterations: limit of conjugate gradients.
         sketch_dtype: number format of the products that find the subspace. float32 halves their cost and cannot harm:
             the projection on what they find is computed in float64.
@@ -66,8 +70,8 @@ class LoveOptions:
     error: float = 0.05
     memory: int | None = None
     seed: int = 0
-    mean_tolerance: float = 1e-4
-    preconditioner: int | None = None
+    mean_tolerance: float = 0.02
+    block: int | None = None
     max_iterations: int = 1000
     sketch_dtype: torch.dtype | None = torch.float32
 
@@ -89,6 +93,8 @@ class LoveReport:
         cg_iterations: products with K that the mean's weights and the rows held out took.
         cg_residual: their largest relative residual.
         cg_converged: whether all of them met their tolerance.
+        mean_error: estimate of how far the mean is from the exact one, in standard deviations of a prediction: the root
+            of the share of (y - m)' (K + Sigma)^-1 (y - m) that is missing; None in files of earlier versions.
     """
 
     rank: int
@@ -98,6 +104,7 @@ class LoveReport:
     cg_iterations: int
     cg_residual: float
     cg_converged: bool
+    mean_error: float | None = None
 
 
 def love_posterior(
@@ -138,12 +145,20 @@ def condition_love(
     options, workers = options or LoveOptions(), workers or Workers()
     if not bool((sigma2 > 0).all()):
         raise InputError("LOVE whitens by the noise: the noise variance of every measured row must be above zero")
+    hours = PRODUCTS * SECONDS * len(Z) ** 2 / torch.get_num_threads() / workers.size / 3600
+    if Z.device.type == "cpu" and 3600 * hours > LONG:
+        warnings.warn(
+            f"products with the covariance of all {len(Z):,} rows will take about {hours:.0f} hours here; a GPU or "
+            "more workers take less, kind blocks minutes",
+            stacklevel=2,
+        )
     with torch.no_grad():
         K = KernelMatrix(kernel, Z, workers=workers)
-        solver = CovarianceSolver(K, sigma2, options.preconditioner, options.max_iterations)
+        solver = CovarianceSolver(K, sigma2, options.block, options.max_iterations)
         held = held_out_rows(len(Z), 2 if len(Z) >= FEW else 1).to(Z.device)
         found = _solve(solver, y - mean(Z), held.flatten(), options)
-        alone = replace(solver, K=replace(K, workers=Workers()))  # later solves are each worker's own
+        # Later solves are each worker's own.
+        alone = solver if workers.size == 1 else replace(solver, K=replace(K, workers=Workers()))
         empty = DenseRoot(Z.new_zeros(len(Z), 0))
         posterior = KernelPosterior(kernel, mean, Z, found.X[:, 0].clone(), empty, noise, solver=alone)
         return _choose_rank(posterior, K, sigma2, held, found, options)
@@ -170,9 +185,10 @@ def _solve(solver: CovarianceSolver, y: Tensor, held: Tensor, options: LoveOptio
     columns[held, torch.arange(len(held), device=y.device)] = 1.0
     relative = y.new_zeros(1 + len(held))
     relative[0] = options.mean_tolerance
-    # What C + Sigma = (columns of the inverse)_hh^-1 may be off by, where it is no larger than the prior's.
-    sigma2 = solver.sigma2[held]
-    error = HELD_OUT_TOLERANCE * sigma2 / (solver.K.diagonal()[held] + sigma2).square()
+    # V = C + sigma^2 = 1 / inverse_hh has I = 1/2 log(V / sigma^2), and dI = -1/2 V d inverse_hh; the inverse is taken
+    # for that of the preconditioner.
+    inverse = solver.preconditioner.whiten(columns).square().sum(0)
+    error = HELD_OUT_TOLERANCE * inverse * -(solver.sigma2[held] * inverse).clamp_max(1 - 1e-6).log()
     return solver.solution(torch.cat([y.unsqueeze(-1), columns], dim=-1), torch.cat([y.new_zeros(1), error]), relative)
 
 
@@ -199,4 +215,5 @@ def _choose_rank(
     rooted = replace(posterior, down=DenseRoot(K.workers.first(projection.root(sigma2, rank))))
     stopped_by = "rank" if not auto else "tolerance" if met else "rows" if rank == n else "memory"
     sure = met and found.converged
-    return rooted, LoveReport(rank, error, sure, stopped_by, found.iterations, found.residual, found.converged)
+    report = LoveReport(rank, error, sure, stopped_by, found.iterations, found.residual, found.converged)
+    return rooted, replace(report, mean_error=float(found.share[0]))

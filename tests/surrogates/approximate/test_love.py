@@ -48,8 +48,8 @@ def problem(n=400, inputs="uniform", noise="1e-2", lengthscale="long"):
     return kernel, constant_mean(0.2), Z, torch.sin(4 * Z).sum(-1) + 0.1 * normal(n, seed=2), sigma2, new
 
 
-def love(rank=50, seed=0, error=0.05, memory=None, sketch=None, max_iterations=1000, **which):
-    options = LoveOptions(rank, error, memory, seed, max_iterations=max_iterations, sketch_dtype=sketch)
+def love(rank=50, seed=0, error=0.05, memory=None, sketch=None, max_iterations=1000, block=None, **which):
+    options = LoveOptions(rank, error, memory, seed, max_iterations=max_iterations, sketch_dtype=sketch, block=block)
     return condition_love(*problem(**which), options)
 
 
@@ -61,6 +61,19 @@ def test_mean_is_exact_and_covariance_close():
     assert posterior.rank == report.rank == 150
     assert report.cg_converged
     assert report.cg_residual < 1e-4
+    assert 0 <= report.mean_error < 1e-4
+
+
+@pytest.mark.parametrize("tolerance", [0.1, 0.01])
+def test_the_mean_is_as_close_as_asked_for(tolerance):
+    """In standard deviations of a prediction."""
+    arguments, X = problem(600, noise="1e-4", lengthscale="short"), uniform(200, D, seed=3)
+    posterior, report = condition_love(*arguments, LoveOptions(20, mean_tolerance=tolerance, block=60))
+    exact = condition_exactly(*arguments)
+    std = (exact.variance(X) + exact.noise(X)).sqrt()
+    off = float(((posterior.mean(X) - exact.mean(X)) / std).square().mean().sqrt())
+    assert 1e-8 < off < 2 * report.mean_error < 3 * tolerance
+    assert report.cg_iterations > 1
 
 
 @pytest.mark.slow
@@ -232,7 +245,7 @@ def test_the_rank_can_be_raised():
 
 def test_a_kernel_that_is_none():
     _, mean, Z, y, sigma2, new = problem()
-    with pytest.raises(InputError, match="the kernel is no valid one"):
+    with pytest.raises(InputError, match="the kernel is not a valid one"):
         condition_love(Indefinite(), mean, Z, y, sigma2, new, LoveOptions(20))
     with pytest.raises(InputError, match="the kernel is no valid one"):
         down_root(KernelMatrix(Indefinite(), Z), sigma2, 100)
@@ -260,11 +273,17 @@ def test_ranks_that_are_none(rank):
 
 def test_solves_that_do_not_converge_are_reported():
     with pytest.warns(UserWarning, match="did not converge"):
-        _, report = love(rank=20, lengthscale="short", noise="1e-4", max_iterations=2)
+        _, report = love(rank=20, lengthscale="short", noise="1e-4", max_iterations=2, block=20)
     assert not report.cg_converged
     assert not report.tolerance_met
     assert report.cg_residual > 1e-6
     assert report.cg_iterations == 2
+
+
+def test_long_solves_are_told_beforehand(monkeypatch):
+    monkeypatch.setattr("beebo_scale.surrogates.approximate.love.LONG", 0.0)
+    with pytest.warns(UserWarning, match="all 30 rows will take about 0 hours here"):
+        love(rank=20, n=30)
 
 
 def test_observations_of_one_row():
