@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ..errors import InputError
-from .columns import ALPHABETS, check_scalars, missing_text, odd_cells
+from .columns import ALPHABETS, check_odd, check_scalars, missing_text, odd_cells
 from .content.recognised import LOOKED_AT, MUTATED, are_relations, recognised
 from .files.numerals import Numbers, numbers, text_counts
 from .files.quantities import Form, advice_on, amounts, in_doubt, parts_of
@@ -206,6 +206,8 @@ def uses_of(
         elif kind is None and not named and _mutated(cells):
             mutated.append(name)
         elif kind is None:
+            if not drop_invalid:
+                check_odd(raw[name], Place(file.name, name, rows))
             uses.append(infer(cells, file.typed, place, units.get(name), drop_invalid))
         else:
             unit = units.get(name) or (numbers(raw[name], None).unit if kind == "continuous" else "")
