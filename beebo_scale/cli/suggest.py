@@ -50,6 +50,8 @@ def run(options: Namespace) -> Batch:
 
     measured = encode_measured(table, choice, columns.drop_invalid)
     prepared = prepare_measured(choice, measured, columns.id, columns.drop_invalid)
+    if prepared.described:
+        print(prepared.described, flush=True)
     warm_start = None if options.warm_start is None else load_surrogate(options.warm_start)
     started = time.monotonic()
     surrogate = fit(measured, fitting=fitting, warm_start=warm_start, minimize=choice.direction)
@@ -70,6 +72,10 @@ def read_measured(source: str, columns: Columns, choice: Choice) -> Table:
     from ..screening.table import read_columns
 
     file = open_source(source)
+    if choice.choices is not None:
+        from ..proposal.prepare import measured_blocks
+
+        return read_columns(*measured_blocks(choice, columns, file))
     if choice.library is not None and columns.id is not None:
         there = columns.features is None and columns.id in file.columns
         columns = replace(columns, id=columns.id if there else None)
