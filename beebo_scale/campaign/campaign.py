@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..errors import InputError
-from ..proposal import choose, encode_measured, prepare_measured
+from ..proposal import choose, encode_measured, measured_blocks, prepare_measured
 from ..proposal.provenance import input_hashes
 from ..screening import Batch, EncodedTable, Encoder, Layout, Table, write_plates
 from ..screening.batch import into_place, write_text
@@ -94,7 +94,7 @@ class Campaign:
             raise InputError(f"{folder} exists already; give a new folder, or go on with campaign suggest")
         file, given = open_source(measured), settings.columns
         aside = given.features is None and given.id in file.columns  # an id that is no feature
-        table = read_columns(file, given if aside else replace(given, id=None))
+        table = read_columns(*measured_blocks(settings.choice, given if aside else replace(given, id=None), file))
         settings = replace(settings, columns=replace(given, features=dict(table.kinds)))
         first = settings.of_round(1)
         encoded = encode_measured(table, first.choice, given.drop_invalid)
@@ -179,6 +179,7 @@ class Campaign:
             check_round(self.folder, path, layout is not None, files)
             measured = encode_measured(table, choice, settings.columns.drop_invalid)
             prepared = prepare_measured(choice, measured, settings.columns.id, settings.columns.drop_invalid)
+            notes += [prepared.described] if prepared.described else []
             inputs = {name: prepared.inputs[file] for name, file in files.items() if file in prepared.inputs}
             notes += changed_inputs(self.folder, inputs, files, number)
             started = time.monotonic()
@@ -299,6 +300,8 @@ def _difference(surrogate: Surrogate, encoder: Encoder, settings: Settings) -> s
     same_batch = (design.batch is None) == (columns.batch is None)
     if [task.name for task in design.tasks] != list(columns.weights) or not same_batch:
         return f"is {design.words}"
+    if settings.fitting.combine not in ("auto", "likelihood", surrogate.design.combine):
+        return "has another kernel"
     same = known.kinds == encoder.kinds and known.width == encoder.width
     return "" if same and surrogate.priors == settings.fitting.priors else "knows other features"
 

@@ -73,7 +73,7 @@ def read_measured(source: str, columns: Columns, choice: Choice) -> Table:
 
     file = open_source(source)
     if choice.choices is not None:
-        from ..proposal.prepare import measured_blocks
+        from ..proposal import measured_blocks
 
         return read_columns(*measured_blocks(choice, columns, file))
     if choice.library is not None and columns.id is not None:

@@ -264,8 +264,8 @@ class Choice:
 
     def _one_source(self) -> InputError:
         return InputError(
-            "give either a library or bounds to choose from, not both (--library FILE or --bounds COLUMN:LOW:HIGH ...), "
-            "or lists (--choices COLUMN:LIST ...)"
+            "give either a library or bounds to choose from, not both (--library FILE or --bounds COLUMN:LOW:HIGH "
+            "...); lists (--choices COLUMN:LIST ...) go with neither"
         )
 
     @property

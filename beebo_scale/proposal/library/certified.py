@@ -113,7 +113,7 @@ def choose_certified(
 
 
 def gains_of(posterior: Posterior, X: Tensor, T: float, sign: float) -> Tensor:
-    """Gains of the q rows of a batch in their order, q x d -> q: whichever way it was found, the same to the last bit."""
+    """Gains of the rows of a batch in their order, q x d -> q; the same to the last bit however it was found."""
     with torch.no_grad():
         mean, _, F = posterior.mean_variance_and_features(X.to(posterior.points))
         noise = posterior.noise(X.to(posterior.points))

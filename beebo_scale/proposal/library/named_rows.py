@@ -14,7 +14,7 @@ from torch import Tensor
 from ...errors import InputError
 from ...screening import Encoder, Table
 from ...screening.columns import missing_text
-from ...screening.files.opening import listing, open_source
+from ...screening.files.opening import Source, listing, open_source
 from ...screening.library import Library
 from ...screening.places import Place, rows_text
 from ...screening.products import ProductLibrary
@@ -24,7 +24,7 @@ from ...screening.table import feature_frame, wanted_kinds
 if TYPE_CHECKING:
     import pandas as pd
 
-    Listing = str | os.PathLike[str] | pd.DataFrame  # rows by features or by ids, see `read_named`
+    Listing = str | os.PathLike[str] | pd.DataFrame | Source  # rows by features or by ids, see `read_named`
 
 
 @dataclass(frozen=True, eq=False)

@@ -80,7 +80,7 @@ class Shortlist:
         return self.report(len(self.state) if certain is None else certain)
 
     def lowest(self) -> float | None:
-        """The gain of the last point if the batch is filled from the rows at hand, certain or not; None if it cannot be.
+        """The gain of the last point if the batch is filled from the rows at hand, certain or not; None if it cannot.
 
         Ends the use of the shortlist: what it adds is no part of a batch.
         """

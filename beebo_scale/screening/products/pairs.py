@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import operator
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -52,8 +53,8 @@ def read_pairs(given: Any, lists: Sequence[BlockList], folder: Path | None = Non
     there = [i for i, own in enumerate(lists) if own.name in file.columns]
     if not 1 <= len(there) <= 2:
         raise InputError(
-            f"{file.name}: a table of incompatible pairs has columns of two lists, of {listing(o.name for o in lists)}; "
-            f"its columns are {listing(file.columns)}"
+            f"{file.name}: a table of incompatible pairs has columns of two of the lists "
+            f"{listing(own.name for own in lists)}; its columns are {listing(file.columns)}"
         )
     raw = file.load([lists[i].name for i in there])
     place = np.arange(1, len(raw) + 1)
@@ -83,7 +84,9 @@ def _of_expression(text: str, lists: Sequence[BlockList]) -> Allowed:
     there = [i for i, own in enumerate(lists) if own.name in names]
     if len(there) > 2:
         raise InputError(f"--incompatible {text!r} names {len(there)} lists; an expression is about two")
-    shapes = {lists[i].name: (-1, 1) if k == 0 and len(there) == 2 else (-1,) for k, i in enumerate(there)}
+    shapes: dict[str, tuple[int, ...]] = {
+        lists[i].name: (-1, 1) if k == 0 and len(there) == 2 else (-1,) for k, i in enumerate(there)
+    }
     try:
         barred = _value(tree, {own.name: own for own in lists}, shapes)
         barred = np.broadcast_to(np.asarray(barred, dtype=bool), [len(lists[i]) for i in there])
@@ -108,33 +111,37 @@ def _value(node: ast.AST, lists: dict[str, BlockList], shapes: dict[str, tuple[i
             own = lists[name]
             return (own.values if own.kind == "continuous" or not own.named else own.ids).reshape(shapes[name])
         case ast.Attribute(value=ast.Name(id=name), attr=column):
-            if column not in lists[name].columns:
-                raise KeyError(f"{lists[name].source} has no column {column}")
-            cells = lists[name].columns[column]
-            parsed, bad = numbers(cells)
-            return (cells.astype(str).to_numpy(dtype=object) if bad.any() else parsed).reshape(shapes[name])
-        case ast.BoolOp(op=op, values=parts):
-            combine = np.logical_and if isinstance(op, ast.And) else np.logical_or
-            value = of(parts[0])
-            for part in parts[1:]:
-                value = combine(value, of(part))
-            return value
-        case ast.UnaryOp(op=ast.Not(), operand=part):
-            return np.logical_not(of(part))
+            return _column(lists[name], column).reshape(shapes[name])
+        case ast.Tuple(elts=parts) | ast.List(elts=parts):
+            return [of(part) for part in parts]
         case ast.UnaryOp(op=ast.USub(), operand=part):
             return -of(part)
         case ast.BinOp(left=left, op=op, right=right) if type(op) in SUMS:
             return SUMS[type(op)](of(left), of(right))
-        case ast.Tuple(elts=parts) | ast.List(elts=parts):
-            return [of(part) for part in parts]
-        case ast.Compare(left=left, ops=ops, comparators=comparators):
-            value, result = of(left), None
-            for op, part in zip(ops, comparators, strict=True):
-                other = of(part)
-                step = _compared(op, value, other)
-                result, value = step if result is None else np.logical_and(result, step), other
-            return result
+    return _truth(node, of)
+
+
+def _truth(node: ast.AST, of: Callable[[ast.AST], Any]) -> Any:
+    """What is true or false."""
+    match node:
+        case ast.BoolOp(op=op, values=parts):
+            return functools.reduce(np.logical_and if isinstance(op, ast.And) else np.logical_or, map(of, parts))
+        case ast.UnaryOp(op=ast.Not(), operand=part):
+            return np.logical_not(of(part))
+        case ast.Compare(left=left, ops=ops, comparators=others):
+            sides = [of(left), *map(of, others)]
+            steps = [_compared(op, a, b) for op, a, b in zip(ops, sides, sides[1:], strict=False)]
+            return functools.reduce(np.logical_and, steps)
     raise TypeError("it may hold names of lists, numbers, texts, comparisons, and, or, not, in, + - * /")
+
+
+def _column(own: BlockList, column: str) -> np.ndarray:
+    """Another column of a list's file, as numbers if it holds some."""
+    if column not in own.columns:
+        raise KeyError(f"{own.source} has no column {column}")
+    cells = own.columns[column]
+    parsed, bad = numbers(cells)
+    return cells.astype(str).to_numpy(dtype=object) if bad.any() else parsed
 
 
 def _compared(op: ast.cmpop, left: Any, right: Any) -> Any:

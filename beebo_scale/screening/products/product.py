@@ -216,7 +216,8 @@ class ProductLibrary:
         use = np.ones(len(raw), dtype=bool)
         if columns is not None and columns.targets:
             targets = [file.require(name, "target") for name in columns.targets]
-            use = ~np.stack([np.isnan(target_of(file.name, raw[name], name)) for name in targets]).all(axis=0)
+            missing = np.stack([np.isnan(target_of(file.name, raw[name], name)) for name in targets])
+            use = np.asarray(~missing.all(axis=0))
         rows = np.flatnonzero(use)
         some = raw.iloc[rows].reset_index(drop=True)
         of = {own.name: sites for sites in self.sites for own in sites.lists}

@@ -1,8 +1,9 @@
 """Sequences as lists: a wild type, the positions that vary, and the letters that each may have.
 
-    variant: {wild_type: MQYKLILN, positions: [3, 5, 6], letters: NNK}           letters: also ACDE, [NDT, VHG, TGG], ALL,
-    variant:MQYKLILN@3|5|6=NNK                                                   or a mapping of positions to these
+    variant: {wild_type: MQYKLILN, positions: [3, 5, 6], letters: NNK}
+    variant:MQYKLILN@3|5|6=NNK
 
+Letters are also ACDE, ALL, a list of degenerate codons ([NDT, VHG, TGG]), or a mapping of positions to any of these.
 A measured variant is a whole sequence, its letters at the positions, or its mutations: 'Y3A/L5G', 'WT' for none.
 """
 
@@ -26,7 +27,8 @@ if TYPE_CHECKING:
     import pandas as pd
 
 BASES = "TCAG"
-CODE = dict(zip(map("".join, product(BASES, repeat=3)), "FFLLSSSSYY**CC*WLLLLPPPPHHQQRRRRIIIMTTTTNNKKSSRRVVVVAAAADDEEGGGG", strict=True))  # fmt: skip
+AMINO_ACIDS = "FFLLSSSSYY**CC*WLLLLPPPPHHQQRRRRIIIMTTTTNNKKSSRRVVVVAAAADDEEGGGG"  # of the codons TTT, TTC, ..., GGG
+CODE = dict(zip(map("".join, product(BASES, repeat=3)), AMINO_ACIDS, strict=True))
 DEGENERATE = {
     **{base: base for base in BASES},
     **{"R": "AG", "Y": "CT", "S": "CG", "W": "AT", "K": "GT", "M": "AC"},
@@ -172,7 +174,8 @@ def letters_of(given: Any, source: str) -> str:
     Raises:
         InputError: there are none, or one is unknown.
     """
-    parts = [str(p).strip().upper() for p in (given if isinstance(given, Sequence) and not isinstance(given, str) else re.split(r"[|,]", str(given)))]  # fmt: skip
+    several = isinstance(given, Sequence) and not isinstance(given, str)
+    parts = [str(text).strip().upper() for text in (given if several else re.split(r"[|,]", str(given)))]
     found: set[str] = set()
     for text in parts:
         if text == "ALL":

@@ -116,16 +116,12 @@ class Contraction:
 
     def _row(self, part: int, block: int) -> Tensor:
         """k_j between one block and all centers, N."""
-        return self.kernel.table(part, self.over.blocks[part][block : block + 1], self._used(part)[0])[0][
-            self._used(part)[1]
-        ]
-
-    def _used(self, part: int) -> tuple[Tensor, Tensor]:
-        """Different blocks of the centers in a list, and the place of each center among them."""
-        return self._different[part]
+        used, place = self._different[part]
+        return self.kernel.table(part, self.over.blocks[part][block : block + 1], used)[0, place]
 
     @cached_property
     def _different(self) -> list[tuple[Tensor, Tensor]]:
+        """Different blocks of the centers in each list, and the place of each center among them."""
         return [torch.unique(own, return_inverse=True) for own in self.centers.T]
 
     @cached_property
@@ -168,13 +164,13 @@ class Contraction:
             codes = self._joints[own][0]
             at = torch.arange(segment * self.cut, min(self.width, (segment + 1) * self.cut), device=codes.device)
             index = self._inner_blocks(at)
-            found = 1.0
+            found = self.K.new_ones(1)
             for j, column in zip(own, codes.T, strict=True):
                 blocks, place = torch.unique(self.over.blocks[j][index[j]], return_inverse=True)
                 found = self.kernel.table(j, blocks, column)[place] * found
             if self.segments > 1:
                 self._tables.clear()
-            self._tables[own, segment] = torch.as_tensor(found)
+            self._tables[own, segment] = found
         return self._tables[own, segment]
 
     def _inner_blocks(self, at: Tensor) -> dict[int, Tensor]:

@@ -72,7 +72,7 @@ class EncodedProduct:
 
     @cached_property
     def barred(self) -> dict[str, np.ndarray]:
-        """Why -> rows that may not be proposed, by number and rising; what has an incompatible pair is not among them."""
+        """Why -> rows that may not be proposed, by number and rising, but for those with an incompatible pair."""
         sets = {"pending": self.rules.pending, "excluded": self.rules.excluded}
         found = {name: self._found(X) for name, X in sets.items() if X is not None}
         if not self.rules.allow_repeats and self.rules.measured is not None:
