@@ -21,7 +21,8 @@ def rows_of(lists=LISTS, count=None, seed=0):
     if count is not None:
         frame = frame.sample(count, random_state=seed).reset_index(drop=True)
     effect = {
-        name: dict(zip(v, np.random.default_rng(i).normal(size=len(v)))) for i, (name, v) in enumerate(lists.items())
+        name: dict(zip(v, np.random.default_rng(i).normal(size=len(v)), strict=True))
+        for i, (name, v) in enumerate(lists.items())
     }
     parts = [frame[name].map(effect[name]) for name in lists]
     return frame.assign(y=sum(parts) + parts[0] * parts[-1])

@@ -64,6 +64,13 @@ class BlockList:
 
     def find(self, cells: pd.Series) -> np.ndarray:
         """The block that each cell means, by id or by content: n numbers, -1 where it is none."""
+        import pandas as pd
+
+        places, different = pd.factorize(cells.astype(object), use_na_sentinel=False)
+        return self._found(pd.Series(different, dtype=object))[places]
+
+    def _found(self, cells: pd.Series) -> np.ndarray:
+        """`find` for different cells."""
         texts = id_texts(cells)
         found = np.array([self._by_id.get(text, -1) for text in texts], dtype=np.int64)
         left = np.flatnonzero(found < 0)
@@ -218,7 +225,8 @@ def _refuse_repeats(values: pd.Series, source: str, what: str) -> None:
     if again.any():
         value = values[again].iloc[0]
         rows = np.flatnonzero((values == value).to_numpy()) + 1
-        raise InputError(f"{source}: the {what} {shown(value)} is there twice ({rows_text(rows)}); name it once")
+        text = shown(value) if isinstance(value, str) else f"{value:g}"
+        raise InputError(f"{source}: the {what} {text} is there twice ({rows_text(rows)}); name it once")
 
 
 def _canonical(text: str) -> str | None:

@@ -24,10 +24,10 @@ def test_files_values_and_letters(folder):
     assert product.sizes == [2, 3, 12, 12]
     assert product.describe() == "2 acid x 3 temp x 12 v2 x 12 v4: 864 products"
     row = product.take([863]).frame.iloc[0]
-    assert row["product"] == "formic|60.0|K2Y/I4Y"
+    assert row["product"] == "formic|60|K2Y/I4Y"
     assert row["v"] == "MYLY"
     assert row["acid"] == "OC=O"
-    assert product.find(["formic|60.0|K2Y/I4Y", "acetic|20.0|I4D", "no|20.0|WT", "acetic"]).tolist()[0] == 863
+    assert product.find(["formic|60|K2Y/I4Y", "acetic|20|I4D", "no|20|WT", "acetic"]).tolist()[0] == 863
     assert (product.find(product.ids(product.index(range(864))).tolist()) == range(864)).all()
 
 
@@ -35,7 +35,8 @@ def test_a_small_yaml(folder):
     (folder / "sub").mkdir()
     (folder / "sub" / "acids.csv").write_text(ACIDS)
     (folder / "sub" / "l.yaml").write_text(
-        "acid: {file: acids.csv, content: smiles, id: name}\ntemp: [20, 40]\nincompatible: acid.mass < 50 and temp > 30\n"
+        "acid: {file: acids.csv, content: smiles, id: name}\ntemp: [20, 40]\n"
+        "incompatible: acid.mass < 50 and temp > 30\n"
     )
     product = open_product(Lists(parse_choices(["sub/l.yaml"])))
     assert product.describe() == "2 acid x 2 temp: 4 products, 1 of them left out as incompatible"
@@ -57,7 +58,7 @@ def test_measured_rows_name_blocks_by_id_or_by_content(folder):
     [
         (["acid:acids.csv", "t:"], "'t:' is an empty list"),
         (["acid:acids.csv", "t:||"], "is an empty list; give at least one block"),
-        (["acid:acids.csv", "t:1|2|1"], r"block 1.0 is there twice \(in rows 1, 3\)"),
+        (["acid:acids.csv", "t:1|2|1"], r"block 1 is there twice \(in rows 1, 3\)"),
         (["acid:acids.csv", "acid:1|2"], "names 'acid' twice"),
         (["acid:acids.csv"], "has one list"),
         (["acid:acids.csv", "t"], "write COLUMN:FILE or COLUMN:A|B|C".replace("|", r"\|")),
