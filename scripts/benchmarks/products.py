@@ -1,7 +1,7 @@
 """Choosing from products of lists that cannot be written down: time, memory and certificate.
 
-    python scripts/benchmarks/products.py quinazolines|thousand|sequences [--measured 5000] [--q 384] [--temperature 0.5]
-        [--out results/products.json] [--seed 0]
+    python scripts/benchmarks/products.py quinazolines|thousand|sequences [--measured 5000] [--q 384] [--seed 0]
+        [--temperature 0.5] [--fit-rows 1000] [--out FILE.json]
 
 `quinazolines` is 376 x 500 x 500 fingerprints of made-up molecules (94 million products), `thousand` 1000 x 1000 x 1000
 (10^9), `sequences` six sites of 20 letters (64 million). The target is a random function of the kernel's own form with

@@ -1,5 +1,7 @@
 """Lists in place of a library, through the commands."""
 
+from pathlib import Path
+
 import pandas as pd
 import pytest
 
@@ -36,12 +38,11 @@ def test_suggest_and_propose(capsys):
     assert bs.load_surrogate("m.ckpt").design.combine == "combinations"
     # The same by content, by a YAML file, and by the fitted surrogate.
     lists = {line.partition(":")[0]: line.partition(":")[2] for line in CHOICES[1:]}
-    with open("lists.yaml", "w") as file:
-        file.write("".join(f"{name}: {value}\n" for name, value in lists.items()))
+    Path("lists.yaml").write_text("".join(f"{name}: {value}\n" for name, value in lists.items()))
     yaml = ["--choices", "lists.yaml"]
     assert main(["suggest", "--measured=by_content.csv", *FIT, *FEATURES, *yaml, "--out=b.csv"]) == 0
     assert main(["propose", "--surrogate=m.ckpt", "-q=6", *CHOICES, "--out=c.csv"]) == 0
-    assert open("a.csv").read() == open("b.csv").read() == open("c.csv").read()
+    assert len({Path(name).read_text() for name in ("a.csv", "b.csv", "c.csv")}) == 1
     # Ids that are pending or excluded are not proposed.
     batch.iloc[:2][["product"]].to_csv("p.csv", index=False)
     batch.iloc[2:3][["product"]].to_csv("x.csv", index=False)

@@ -61,4 +61,4 @@ def test_refusals():
     with pytest.raises(InputError, match="has products twice"):
         ProductLandscape.read(pd.concat([rows, rows.iloc[:1]]), "y", LISTS)
     with pytest.raises(InputError, match="no strategy 'max-beebo' for a landscape"):
-        simulate(landscape(), ["max-beebo"], "unused")
+        simulate(landscape(), ["max-beebo"], "unused", q=4)
