@@ -162,27 +162,28 @@ class ProductLibrary:
 
         of = {own.name: sites for sites in self.sites for own in sites.lists}
         heads = [own for own in self.lists if own.name not in of or of[own.name].lists[0] is own]
-        found = np.full(len(ids), -1, dtype=np.int64)
-        for i, id in enumerate(ids):
-            parts, index = str(id).split(BETWEEN), list[int]()
-            if len(parts) != len(heads):
+        split = [str(id).split(BETWEEN) for id in ids]
+        whole = [parts if len(parts) == len(heads) else [""] * len(heads) for parts in split]
+        index = []
+        for own, cells in zip(heads, zip(*whole, strict=True), strict=False):
+            sites = of.get(own.name)
+            if sites is None:
+                index.append(own.find(pd.Series(cells, dtype=object)))
                 continue
-            for own, part in zip(heads, parts, strict=True):
-                sites = of.get(own.name)
-                letters = [part] if sites is None else list(sites._letters(part)[0] or "")
-                lists = [own] if sites is None else list(sites.lists)
-                index += [
-                    int(each.find(pd.Series([x], dtype=object))[0]) for each, x in zip(lists, letters, strict=False)
-                ]
-            if len(index) == len(self.lists) and min(index) >= 0:
-                found[i] = int(self.rows(np.array([index]))[0])
+            letters = [sites.read(cell)[0] or " " * len(sites.lists) for cell in cells]
+            for i, site in enumerate(sites.lists):
+                index.append(site.find(pd.Series([x[i] for x in letters], dtype=object)))
+        blocks = np.stack(index, axis=-1) if index else np.full((len(split), len(self.lists)), -1)
+        there = (blocks >= 0).all(axis=-1)
+        found = np.full(len(split), -1, dtype=np.int64)
+        found[there] = self.rows(blocks[there])
         return found
 
     def named(self, ids: Collection[str]) -> dict[str, Table]:
         """The rows of some ids, one each; ids that it does not have are left out."""
-        names = list(ids)
-        rows = self.find(names)
-        return {name: self.take([row]) for name, row in zip(names, rows.tolist(), strict=True) if row >= 0}
+        names, rows = np.array(list(ids), dtype=object), self.find(list(ids))
+        table = self.take(rows[rows >= 0])
+        return {name: table.take(np.array([i])) for i, name in enumerate(names[rows >= 0])}
 
     def spells(self, file: Source) -> bool:
         """Whether a file names the blocks of all lists."""

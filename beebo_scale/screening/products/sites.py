@@ -87,7 +87,7 @@ class Sites:
         rows = []
         for i, cell in enumerate(cells.astype(object).astype(str)):
             text = cell.strip(BLANKS)
-            found, why = self._letters(text)
+            found, why = self.read(text)
             if found is None:
                 bad = np.arange(len(cells)) == i
                 raise place.error(
@@ -99,8 +99,8 @@ class Sites:
             rows.append(list(found))
         return np.array(rows, dtype=object)
 
-    def _letters(self, text: str) -> tuple[str | None, str]:
-        """The letters, or why there are none."""
+    def read(self, text: str) -> tuple[str | None, str]:
+        """The letters at the positions of a variant, or None and why there are none."""
         own, at = [self.wild_type[p - self.first] for p in self.positions], {p: i for i, p in enumerate(self.positions)}
         if text.upper() == WILD:
             return "".join(own), ""

@@ -23,6 +23,7 @@ from ...posterior import Posterior
 from ..gaussian_process.noise import ConstantNoise, ScaledNoise
 
 TABLE = 4096  # different blocks of a list, at most, whose kernel is one table; beyond, values are computed when needed
+FEW = 1 << 15  # values of a kernel matrix that are looked up one by one
 
 
 class CodedKernel(Kernel):
@@ -60,8 +61,11 @@ class CodedKernel(Kernel):
         if diag or x1.dim() > 2 or x2.dim() > 2:
             shape = (c1, c2) if diag else (c1.unsqueeze(-2), c2.unsqueeze(-3))
             factors = [self._values(j, *(c[..., j] for c in shape)) for j in range(len(self.parts))]
-            value: Tensor = polynomial(list(zip(self.terms, self.weights.tolist(), strict=True)), factors)
-            return value
+            return self._polynomial(factors)
+        if len(c1) * len(c2) <= FEW:
+            return self._polynomial(
+                [self._values(j, a.unsqueeze(-1), b) for j, (a, b) in enumerate(zip(c1.T, c2.T, strict=True))]
+            )
         tables, rows, columns = [], [], []
         for j in range(len(self.parts)):
             (u1, at1), (u2, at2) = (torch.unique(c[:, j], return_inverse=True) for c in (c1, c2))
@@ -70,8 +74,17 @@ class CodedKernel(Kernel):
             columns.append(at2)
         return combined(self.weights, self.terms, tables, rows, columns)
 
+    def _polynomial(self, factors: Sequence[Tensor]) -> Tensor:
+        """The kernel from its factors, of any one shape."""
+        value: Tensor = polynomial(list(zip(self.terms, self.weights.tolist(), strict=True)), factors)
+        return value
+
     def _values(self, part: int, c1: Tensor, c2: Tensor) -> Tensor:
         """k_j of pairs of codes, of any one shape."""
+        whole = getattr(self, f"table_{part}")
+        if whole is not None:
+            found: Tensor = whole[c1, c2]
+            return found
         left, right = torch.broadcast_tensors(c1, c2)
         u1, at1 = torch.unique(left, return_inverse=True)
         u2, at2 = torch.unique(right, return_inverse=True)
