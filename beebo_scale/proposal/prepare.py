@@ -117,6 +117,8 @@ def prepare(
 
 def _of_lists(choice: Choice, encoder: Encoder, measured: Tensor, product: ProductLibrary) -> Prepared:
     """`prepare` for a product of lists."""
+    if choice.hit is not None:
+        raise InputError("--hit goes with a written library or a box, not with --choices")
     if product.kinds != encoder.kinds:
         ours, theirs = (", ".join(f"{n} ({k})" for n, k in kinds.items()) for kinds in (product.kinds, encoder.kinds))
         raise InputError(f"the lists are {ours}, but the measurements have {theirs}; name the same, in the same order")

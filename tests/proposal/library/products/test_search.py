@@ -15,6 +15,7 @@ from beebo_scale.proposal.library import lazy_greedy
 from beebo_scale.proposal.library.products import search
 from beebo_scale.specs import Choice, Limits, Lists
 from tests.product_cases import KINDS, LISTS, measured, rows_of
+from tests.product_cases import surrogate as fitted
 from tests.proposal.jobs.test_chunks import Memory
 
 
@@ -113,6 +114,17 @@ def test_what_cannot_be_kept_costs_the_certificate(monkeypatch):
     assert run["certificate"]["certified_points"] < 12
 
 
+@pytest.mark.parametrize(("kind", "energy"), [("svgp", "mean"), ("exact", "softmax")])
+def test_other_surrogates_and_energies(kind, energy):
+    own = fitted(kind=kind)
+    asked = Choice(q=6, choices=LISTS, energy=energy)
+    batch = choose(prepare(asked, own.encoder, own.measured), own)
+    written = asked.but(choices=None, library=rows_of().drop(columns="y"))
+    other = choose(prepare(written, own.encoder, own.measured), own)
+    assert batch.run["certificate"]["certified"]
+    assert batch.frame.to_csv(index=False) == other.frame.to_csv(index=False)
+
+
 def test_refusals():
     frame = rows_of(count=230)
     asked, own, _ = measured(frame, q=12)
@@ -123,6 +135,8 @@ def test_refusals():
         choose(prepare_measured(asked, own, None), surrogate)
     with pytest.raises(InputError, match="--at-most 'x' is no list"):
         prepare_measured(asked.but(limits=Limits({"x": 2})), own, None)
+    with pytest.raises(InputError, match="--hit goes with a written library"):
+        prepare_measured(asked.but(limits=Limits(), hit=1.0), own, None)
     with pytest.raises(InputError, match="--min-distance is for a written library"):
         prepare_measured(asked.but(limits=Limits(min_distance=0.1)), own, None)
     assert KINDS.keys() == LISTS.keys()
