@@ -32,7 +32,7 @@ from torch import Tensor
 from torch.nn import Module
 
 from .kernels.stationary import gram
-from .linalg.roots import Root, compressed, spanning_columns
+from .linalg.roots import DenseRoot, Root, compressed, spanning_columns
 from .posterior import Posterior, factor_of
 from .protocols import Noise, Solver
 
@@ -277,6 +277,18 @@ class KernelPosterior(PriorPosterior):
                 moment += F.mT @ F
             down, up = compressed(self.down, self.up, moment, rank)
         return replace(self, down=down, up=up)
+
+    def compress_at(self, X: Tensor) -> KernelPosterior:
+        """This posterior with one feature for each of q points (q x d): those that are exact there.
+
+        R <- R V with V an orthonormal basis of the rows of F(X), so the covariance can only grow, as in `compress`,
+        and is exact at X. The mean is untouched. O(n^2 q). One with an up-root, or no more features, stays as it is.
+        """
+        if self.up is not None or len(X) >= self.rank:
+            return self
+        with torch.no_grad():
+            V = torch.linalg.qr(self.features(X).mT).Q  # r x q
+            return replace(self, down=DenseRoot(self.down.expand(V)), solver=None)
 
     def to(self, *args: Any, **kwargs: Any) -> KernelPosterior:
         """The same posterior with another dtype or on another device (arguments as in `torch.Tensor.to`).

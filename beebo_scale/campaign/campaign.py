@@ -12,14 +12,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..errors import InputError
-from ..proposal import encode_measured, prepare_measured
+from ..proposal import encode_measured, measured_blocks, prepare_measured
 from ..screening import Layout, Table
 from ..screening.batch import into_place, write_text
 from ..screening.columns import missing_text
 from ..screening.files.opening import Source, open_source
 from ..screening.invalid import listed
 from ..screening.plates.picks import Picks
-from ..screening.table import read_measured
+from ..screening.table import read_columns, read_measured
 from .entry import enter, give_up
 from .folder import Folder
 from .outputs import check_pending
@@ -73,7 +73,11 @@ class Campaign:
             raise InputError(f"{folder} exists already; give a new folder, or go on with campaign suggest")
         given = settings.columns
         file = open_source(measured, given.named)
-        table = read_measured(file, given, settings.choice.library)
+        if settings.choice.choices is None:
+            table = read_measured(file, given, settings.choice.library)
+        else:
+            aside = given.features is None and given.id in file.columns  # an id that is no feature
+            table = read_columns(*measured_blocks(settings.choice, given if aside else replace(given, id=None), file))
         settings = replace(settings, columns=replace(given, features=dict(table.kinds), units=dict(table.units)))
         first = settings.of_round(1)
         encoded = encode_measured(table, first.choice, given.drop_invalid)

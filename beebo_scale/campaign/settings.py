@@ -89,7 +89,9 @@ class Settings:
 
     def _with_files(self, moved: Callable[[Any], str]) -> Settings:
         named = {name: getattr(self.choice, name) for name in ("library", "exclude")}
-        files = {name: moved(path) for name, path in named.items() if path is not None}
+        files: dict[str, Any] = {name: moved(path) for name, path in named.items() if path is not None}
+        if self.choice.choices is not None:
+            files["choices"] = self.choice.choices.moved(moved)
         return replace(self, choice=self.choice.but(**files))
 
     def to_yaml(self) -> str:

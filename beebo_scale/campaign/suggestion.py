@@ -100,6 +100,7 @@ def next_round(folder: Folder, state: CampaignState, q: int | None, plating: Pla
     check_round(folder, path, plating.layout is not None, plating.picks is not None, files)
     measured = encode_measured(table, choice, settings.columns.drop_invalid)
     prepared = prepare_measured(choice, measured, settings.columns.id, settings.columns.drop_invalid)
+    notes += [prepared.described] if prepared.described else []
     inputs = {name: prepared.inputs[file] for name, file in files.items() if file in prepared.inputs}
     notes += changed_inputs(folder, inputs, files, number)
     started = time.monotonic()
@@ -176,5 +177,7 @@ def _difference(surrogate: Surrogate, encoder: Encoder, settings: Settings) -> s
     same_batch = (design.batch is None) == (columns.batch is None)
     if [task.name for task in design.tasks] != list(columns.weights) or not same_batch:
         return f"is {design.words}"
+    if settings.fitting.combine not in ("auto", "likelihood", surrogate.design.combine):
+        return "has another kernel"
     same = known.kinds == encoder.kinds and known.width == encoder.width
     return "" if same and surrogate.priors == settings.fitting.priors else "knows other features"

@@ -99,7 +99,12 @@ def _init(options: Namespace) -> Campaign:
 
     settings = Settings(columns, fitting, choice, rounds.written_out())
     file = open_source(options.measured, columns.named)
-    find_columns(file, replace(columns, id=None))  # before torch takes its time
+    if choice.choices is None:
+        find_columns(file, replace(columns, id=None))  # before torch takes its time
+    else:
+        from ..screening.products import open_product
+
+        print(open_product(choice.choices, columns.features, columns.id).describe(), flush=True)
 
     from ..campaign import Campaign
 

@@ -65,6 +65,8 @@ def run(options: Namespace) -> Batch:
         id = "" if columns.id is None else f"; id: {columns.id}"
         _say(workers, f"{options.surrogate}: {surrogate.kind} surrogate of {surrogate.target}; features: {kinds}{id}")
         prepared = prepare(choice, surrogate.encoder, surrogate.measured_rows, columns.id, columns.drop_invalid)
+        if prepared.described:
+            _say(workers, prepared.described)
         with _ledger(options, prepared, workers, device.type) as ledger:
             batch = choose(prepared, surrogate, ChunkRunner(workers, ledger), device)
             _record(batch, options, workers, device.type)

@@ -17,12 +17,15 @@ from .guards import check_simulation
 from .outputs import told_when_stopped
 
 if TYPE_CHECKING:
-    from ..simulation import Landscape, TestFunction
+    from ..simulation import Landscape, ProductLandscape, TestFunction
     from ..simulation.results import Results
 
 FACE = FACES["simulate"]
 ABOUT = {  # option -> what it is about
-    **dict.fromkeys(("target", "features", "noise_variance", "drop_invalid", "minimize", "top"), "landscape"),
+    **dict.fromkeys(
+        ("target", "features", "noise_variance", "drop_invalid", "minimize", "top", "choices", "incompatible"),
+        "landscape",
+    ),
     **dict.fromkeys(("dimension", "noise", "effective"), "function"),
 }
 
@@ -70,14 +73,22 @@ def run(options: Namespace) -> Results:
     from ..proposal.jobs.run_folder import make_folder, stopping_on_sigterm
     from ..screening.batch import dropped_path, write_text
     from ..screening.invalid import listed, told
-    from ..simulation import FUNCTION_STRATEGIES, LANDSCAPE_STRATEGIES, Landscape, Options, simulate
+    from ..simulation import (
+        FUNCTION_STRATEGIES,
+        LANDSCAPE_STRATEGIES,
+        PRODUCT_STRATEGIES,
+        Landscape,
+        Options,
+        TestFunction,
+        simulate,
+    )
 
     columns, fitting, choice, rounds = FACE.read(options)
     _check(options)
     world = _world(options, columns, choice)
-    strategies = parse_names(options.strategies or ()) or (
-        LANDSCAPE_STRATEGIES if isinstance(world, Landscape) else FUNCTION_STRATEGIES
-    )
+    usual: tuple[str, ...] = FUNCTION_STRATEGIES if isinstance(world, TestFunction) else LANDSCAPE_STRATEGIES
+    usual = usual if choice.choices is None else PRODUCT_STRATEGIES
+    strategies = parse_names(options.strategies or ()) or usual
     check_simulation(options, [f"{name}-{options.first_seed + i}" for i in range(options.seeds) for name in strategies])
     if isinstance(world, Landscape) and world.invalid:
         path = dropped_path(make_folder(options.run_dir) / "rounds.csv")
@@ -115,9 +126,9 @@ def _check(options: Namespace) -> None:
         raise InputError(f"--seeds {options.seeds}: give 1 or more")
 
 
-def _world(options: Namespace, columns: Columns, choice: Choice) -> Landscape | TestFunction:
+def _world(options: Namespace, columns: Columns, choice: Choice) -> Landscape | ProductLandscape | TestFunction:
     """What is measured, and a line about it."""
-    from ..simulation import Landscape, TestFunction
+    from ..simulation import Landscape, ProductLandscape, TestFunction
     from ..simulation.landscape import GB1
 
     if options.function is not None:
@@ -126,6 +137,14 @@ def _world(options: Namespace, columns: Columns, choice: Choice) -> Landscape | 
         raise InputError("--landscape takes one --target, the column to improve")
     if columns.target is None and options.landscape != GB1:
         raise InputError("--landscape needs --target, the column to improve")
+    if choice.choices is not None:
+        if columns.noise_variance is not None:
+            raise InputError("a landscape over lists knows one noise variance; leave noise_variance out")
+        known = columns.features if isinstance(columns.features, Mapping) else None
+        about = {"kinds": known, "minimize": choice.minimize, "top": options.top}
+        products = ProductLandscape.read(options.landscape, str(columns.target), choice.choices, **about)
+        print(f"{options.landscape}: {products.product.describe()}", flush=True)
+        return products
     landscape = Landscape.read(
         options.landscape,
         columns.target,

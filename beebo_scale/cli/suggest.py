@@ -36,13 +36,18 @@ def add_options(parser: ArgumentParser) -> None:
 def run(options: Namespace) -> Batch:
     """Check everything that can be checked at once, fit, choose, write."""
     columns, fitting, choice = FACE.read(options)
+    from ..screening.files.opening import open_source
     from ..screening.table import read_columns, read_measured
 
     fitting.check_noise(columns.noise_variance is not None)
     choice.check_source()
     check_batch(options)
     layout, picks = layout_of(options, choice.seed), picks_of(options, columns.id)
-    if choice.library is None:
+    if choice.choices is not None:
+        from ..proposal import measured_blocks
+
+        table = read_columns(*measured_blocks(choice, columns, open_source(options.measured, columns.named)))
+    elif choice.library is None:
         table = read_columns(options.measured, columns)
     else:
         table = read_measured(options.measured, columns, choice.library)
@@ -54,6 +59,8 @@ def run(options: Namespace) -> Batch:
 
     measured = encode_measured(table, choice, columns.drop_invalid)
     prepared = prepare_measured(choice, measured, columns.id, columns.drop_invalid)
+    if prepared.described:
+        print(prepared.described, flush=True)
     warm_start = None if options.warm_start is None else load_surrogate(options.warm_start)
     started = time.monotonic()
     surrogate = fit(measured, fitting=fitting, warm_start=warm_start, minimize=choice.direction)

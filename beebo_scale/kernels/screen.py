@@ -21,11 +21,12 @@ from gpytorch.priors import GammaPrior, LogNormalPrior
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
+from .combinations import CombinationKernel
 from .stationary import SmoothnessKernel
 from .substitution import SubstitutionKernel
 
 PRIORS = ("botorch", "paper", "search")
-COMBINE = ("product", "sum")
+COMBINE = ("product", "sum", "combinations")
 NEIGHBOURS = 0.25  # of n^(-1/d), the distance between neighbours: the shortest lengthscale that a search is led by
 
 
@@ -203,7 +204,7 @@ def screen_kernel(
         slices: feature -> its columns in the encoded rows.
         priors: one of PRIORS.
         combine: "product" where the features act together; "sum" where each adds its own effect, with an outputscale
-            for each.
+            for each; "combinations" for main effects, pairs and the whole product, see `CombinationKernel`.
         alone: whether the rows have no other columns.
 
     Returns:
@@ -216,6 +217,8 @@ def screen_kernel(
         raise ValueError(f"priors are {', '.join(PRIORS)}, got {priors!r}")
     if combine not in COMBINE:
         raise ValueError(f"kernels combine by {' or '.join(COMBINE)}, got {combine!r}")
+    if combine == "combinations" and len(kinds) > 1:
+        return _combinations(kinds, slices, priors)
     parts = _parts(kinds, {name: list(range(s.start, s.stop)) for name, s in slices.items()}, priors, alone)
     if combine == "sum" and len(parts) > 1:
         return AdditiveKernel(*[scaled_kernel(part, 1 / len(parts)) for part in parts])
@@ -223,6 +226,17 @@ def screen_kernel(
     if priors != "botorch":
         return ScaleKernel(kernel, outputscale_prior=GammaPrior(2.0, 0.15))
     return scaled_kernel(kernel) if "smiles" in kinds.values() else kernel
+
+
+def _combinations(kinds: Mapping[str, str], slices: Mapping[str, slice], priors: str) -> Kernel:
+    """Each feature a part of its own."""
+    parts = [
+        _parts({name: kind}, {name: list(range(slices[name].stop - slices[name].start))}, priors)[0]
+        for name, kind in kinds.items()
+    ]
+    for part in parts:
+        part.active_dims = None
+    return CombinationKernel(parts, [(slices[name].start, slices[name].stop) for name in kinds])
 
 
 SEQUENCES = {"protein": substitution_kernel, "dna": exchange_kernel}

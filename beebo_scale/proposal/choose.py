@@ -30,6 +30,8 @@ from .jobs.chunks import ChunkRunner, on_first
 from .library.certified import ROUNDING, choose_certified
 from .library.encoded import EncodedLibrary
 from .library.exchanges import improve_batch
+from .library.products.encoded import EncodedProduct
+from .library.products.search import choose_product
 from .prepare import Prepared
 from .provenance import versions
 
@@ -151,6 +153,7 @@ def energy_of(choice: Choice, surrogate: Surrogate) -> Energy:
 def _configuration(choice: Choice) -> dict[str, Any]:
     """Settings of a choice that are plain types; files are told by their hashes, the box by its own record."""
     taken = {"library", "bounds", "integer", "constraints", "shared", "pending", "exclude", "energy"}
+    taken |= {"choices", "incompatible"}
     limits_and_search = {"at_most", "min_distance", "restarts", "steps", "search_start"}
     return {name: value for name, value in plain(choice).items() if name not in taken | limits_and_search}
 
@@ -205,9 +208,13 @@ class _Chooser:
         running = None if pending is None else pending.to(self.device)
         return BatchedEnergyEntropy(self.posterior, choice.temperature, self.joint, running, not choice.minimize)
 
-    def _from_library(self, library: EncodedLibrary) -> _Found:
+    def _from_library(self, library: EncodedLibrary | EncodedProduct) -> _Found:
         """A certified greedy batch, and where the energy weighs the batch jointly, what exchanges make of it."""
-        certified = choose_certified(self.posterior, library, self.prepared.choice, self.runner)
+        choice = self.prepared.choice
+        if isinstance(library, EncodedProduct):
+            certified = choose_product(self.posterior, library, choice, self.runner)
+        else:
+            certified = choose_certified(self.posterior, library, choice, self.runner)
         rows, X, gain = certified.rows, certified.X, certified.gain
         record = {"certificate": certified.certificate, "library": certified.counts}
         if not isinstance(self.joint, MeanEnergy):
@@ -226,6 +233,8 @@ class _Chooser:
         if invalid:
             record["library"] |= {"invalid": len(invalid)}
         configuration = {"library": library.source, "limits": asdict(library.limits)}
+        if isinstance(library, EncodedProduct):
+            configuration |= {"choices": {own.name: own.source for own in library.library.lists}}
         notes = (EQUAL.format(what=f"rows of {library.source} that may be proposed"),) if certified.alike else ()
         return _Found(library.take(rows).frame, X, gain, configuration, record, invalid, notes)
 

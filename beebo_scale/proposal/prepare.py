@@ -17,15 +17,18 @@ from torch import Tensor
 
 from ..errors import InputError
 from ..screening import EncodedTable, Encoder, Table
+from ..screening.files.opening import open_source
 from ..screening.library import Library, open_library
 from ..screening.packing import Packing
+from ..screening.products import ProductLibrary, open_product
 from ..screening.same import spelled_alike
-from ..specs import Choice
+from ..specs import Choice, Columns
 from ..surrogates.data.target import Prediction
 from .box.units import BoxUnits, ranges_of, units_of
 from .library.encoded import EncodedLibrary
 from .library.exclusion import Rules
 from .library.named_rows import NamedRows, encoded_rows, excluded_ids, read_named
+from .library.products.encoded import EncodedProduct
 from .library.unseen import told_of_library
 from .provenance import input_hashes
 
@@ -48,9 +51,14 @@ class Prepared:
     choice: Choice
     encoder: Encoder
     rules: Rules
-    library: EncodedLibrary | None = None
+    library: EncodedLibrary | EncodedProduct | None = None
     box: BoxUnits | None = None
     notes: tuple[str, ...] = ()
+
+    @property
+    def described(self) -> str:
+        """How many candidates there are, in a line, where lists make them; else empty."""
+        return self.library.library.describe() if isinstance(self.library, EncodedProduct) else ""
 
     @cached_property
     def inputs(self) -> dict[str, str]:
@@ -90,6 +98,8 @@ def prepare(
         measured = measured if measured.is_floating_point() else Packing.of(encoder).unpack(measured)
         rules, notes = _rules(choice, encoder, measured, *_named(choice, encoder, None), None)
         return Prepared(choice, encoder, rules, box=box, notes=notes)
+    if choice.choices is not None:
+        return _of_lists(choice, encoder, measured, open_product(choice.choices, encoder.kinds, id))
     if isinstance(choice.library, (Table, Library)):  # read already, with the ids that it has
         id = choice.library.id
     pending, excluded = _named(choice, encoder, id)
@@ -107,6 +117,31 @@ def prepare(
     return Prepared(choice, encoder, rules, EncodedLibrary(library, encoder, rules, choice.limits), notes=notes)
 
 
+def _of_lists(choice: Choice, encoder: Encoder, measured: Tensor, product: ProductLibrary) -> Prepared:
+    """`prepare` for a product of lists."""
+    if choice.hit is not None:
+        raise InputError("--hit goes with a written library or a box, not with --choices")
+    if product.kinds != encoder.kinds:
+        ours, theirs = (", ".join(f"{n} ({k})" for n, k in kinds.items()) for kinds in (product.kinds, encoder.kinds))
+        raise InputError(f"the lists are {ours}, but the measurements have {theirs}; name the same, in the same order")
+    check_names(encoder, product.id, *(sites.name for sites in product.sites))
+    pending, excluded = _named(choice, encoder, product.id, product)
+    rules, notes = _rules(choice, encoder, measured, pending, excluded, product)
+    return Prepared(choice, encoder, rules, EncodedProduct(product, encoder, rules, choice.limits), notes=notes)
+
+
+def measured_blocks(choice: Choice, columns: Columns, source: Any) -> tuple[Any, Columns]:
+    """A measured file and what its columns are; with lists, its blocks are spelled as the lists spell them.
+
+    Raises:
+        InputError: a list that cannot be used, a feature without a list, or a cell that is no block.
+    """
+    if choice.choices is None:
+        return source, columns
+    product = open_product(choice.choices, columns.features, columns.id)
+    return product.measured(source, columns), product.columns_of(columns)
+
+
 def encode_measured(table: Table, choice: Choice, drop_invalid: bool = False) -> EncodedTable:
     """A measured table encoded; columns of numbers that never varied are scaled by the box or library of a choice.
 
@@ -121,6 +156,11 @@ def encode_measured(table: Table, choice: Choice, drop_invalid: bool = False) ->
     measured = EncodedTable.of(table)
     choice.check_source()
     encoder = measured.encoder
+    if choice.choices is not None:
+        product = open_product(choice.choices, encoder.kinds)
+        known = {own.name: own.values for own in product.lists if own.name in encoder.constant}
+        encoder = encoder.reaching({n: (float(v.min()), float(v.max())) for n, v in known.items()}, "the list")
+        return EncodedTable(table, encoder, spelled_alike(encoder.encode(table), encoder.columns), lists=True)
     if not encoder.constant:
         return measured
     if choice.bounds is not None:
@@ -142,10 +182,19 @@ def prepare_measured(choice: Choice, measured: EncodedTable, id: str | None, dro
     return prepare(choice, measured.encoder, measured.X, id, drop_invalid).check()
 
 
-def _named(choice: Choice, encoder: Encoder, id: str | None) -> tuple[NamedRows | None, list[NamedRows]]:
+def _named(
+    choice: Choice, encoder: Encoder, id: str | None, product: ProductLibrary | None = None
+) -> tuple[NamedRows | None, list[NamedRows]]:
     """What is pending and what is excluded, as the files name it."""
-    pending = None if choice.pending is None else read_named(choice.pending, encoder, id)
-    return pending, [read_named(rows, encoder, id) for rows in choice.exclusions]
+
+    def read(source: Any) -> NamedRows:
+        file = open_source(source)
+        if product is not None and product.spells(file):
+            file = product.measured(file)
+        return read_named(file, encoder, id)
+
+    pending = None if choice.pending is None else read(choice.pending)
+    return pending, [read(rows) for rows in choice.exclusions]
 
 
 def _rules(
@@ -154,12 +203,16 @@ def _rules(
     measured: Tensor,
     pending: NamedRows | None,
     excluded: list[NamedRows],
-    library: Library | None,
+    library: Library | ProductLibrary | None,
 ) -> tuple[Rules, tuple[str, ...]]:
     """What must not be proposed, and what to say of it."""
     ids, told = excluded_ids(excluded, library)
     named = [*excluded, *([] if pending is None else [pending])]
-    notes = (*(() if library is None else library.notes), *(note for rows in named for note in rows.notes), *told)
+    notes = (
+        *(library.notes if isinstance(library, Library) else ()),
+        *(note for rows in named for note in rows.notes),
+        *told,
+    )
     rules = Rules(
         measured=measured,
         pending=None if pending is None else encoded_rows(pending, encoder, library),

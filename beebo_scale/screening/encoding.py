@@ -366,11 +366,13 @@ class EncodedTable:
         table: n rows.
         encoder: learned from them.
         X: n x width.
+        lists: whether the features are blocks of a library of lists.
     """
 
     table: Table
     encoder: Encoder
     X: torch.Tensor
+    lists: bool = False
 
     @classmethod
     def of(cls, table: Table | EncodedTable) -> EncodedTable:

@@ -12,6 +12,7 @@ from ..progress import track
 from ..screening.files.opening import did_you_mean
 from ..specs import BoxSearch, Fitting
 from ..temperature import Constant, ExploitLast, Schedule
+from .baselines.block_thompson import BlockThompson
 from .baselines.forest import RandomForest
 from .baselines.gibbon import Gibbon
 from .baselines.monte_carlo import MonteCarlo
@@ -23,6 +24,7 @@ from .landscape import GB1, Landscape
 from .loop import Plan, Run
 from .problems.functions import TestFunction
 from .processes import run_all
+from .product import ProductLandscape
 from .results import Results, collect
 from .strategies import Beebo, Greedy, Learned, MaxBeebo, Random, Thompson, UpperConfidence
 from .world import Strategy
@@ -40,6 +42,7 @@ class Options:
         search: of BEEBO in a cube; its restarts are those of q-UCB and q-LogEI, too.
         risk: of RAHBO: what a unit of variance costs, in units of the target.
         warm: start a fit from the hyperparameters of the round before.
+        forest: of rf-greedy.
     """
 
     fitting: Fitting = field(default_factory=lambda: Fitting(kind="exact"))
@@ -48,6 +51,7 @@ class Options:
     search: BoxSearch = field(default_factory=BoxSearch)
     risk: float = 1.0
     warm: bool = True
+    forest: RandomForest = field(default_factory=RandomForest)
 
     @property
     def last_kappa(self) -> float | None:
@@ -60,7 +64,7 @@ MAKERS: dict[str, Callable[[Options], Strategy]] = {
     "greedy": lambda o: Greedy(o.fitting),
     "ucb": lambda o: UpperConfidence(o.fitting, o.kappa),
     "thompson": lambda o: Thompson(o.fitting),
-    "rf-greedy": lambda o: RandomForest(),
+    "rf-greedy": lambda o: o.forest,
     "q-ucb": lambda o: MonteCarlo(o.fitting, "ucb", o.kappa, o.search.restarts, last_kappa=o.last_kappa),
     "q-logei": lambda o: MonteCarlo(o.fitting, "log-ei", o.kappa, o.search.restarts),
     "mean-beebo": lambda o: Beebo(o.fitting, o.schedule, search=o.search),
@@ -71,16 +75,18 @@ MAKERS: dict[str, Callable[[Options], Strategy]] = {
     "gibbon": lambda o: Gibbon(o.fitting),
     "gibbon-scaled": lambda o: Gibbon(o.fitting, scaled=True),
     "turbo": lambda o: Turbo(o.fitting),
+    "block-thompson": lambda o: BlockThompson(),
     "rahbo": lambda o: RiskAverse(o.fitting, kappa=o.kappa, last_kappa=o.last_kappa, risk=o.risk),
 }
 LANDSCAPE_STRATEGIES = ("random", "greedy", "ucb", "thompson", "rf-greedy", "mean-beebo", "max-beebo")
+PRODUCT_STRATEGIES = ("random", "greedy", "rf-greedy", "block-thompson", "mean-beebo")
 FUNCTION_STRATEGIES = ("random", "thompson", "q-ucb", "q-logei", "mean-beebo", "max-beebo")
 MORE_FUNCTION_STRATEGIES = ("kb-logei", "gp-bucb", "local-penalisation", "gibbon", "gibbon-scaled", "turbo")
 NOISE_STRATEGIES = ("rahbo",)  # for functions whose noise depends on the inputs
 
 
 def simulate(
-    world: Landscape | TestFunction | str,
+    world: Landscape | ProductLandscape | TestFunction | str,
     strategies: Sequence[str] | Mapping[str, Strategy],
     folder: str | os.PathLike[str],
     *,
@@ -98,7 +104,7 @@ def simulate(
     stopped at any moment goes on to the same bytes, with any number of processes.
 
     Args:
-        world: what is measured, a `Landscape` (see `Landscape.read`), a `TestFunction`, or "gb1".
+        world: what is measured, a `Landscape` (see `Landscape.read`), a `ProductLandscape`, a `TestFunction`, or "gb1".
         strategies: names of MAKERS, or own ones by name.
         folder: of all runs; made if there is none.
         q: batch size.
@@ -130,11 +136,14 @@ def simulate(
 
 
 def _strategies(
-    world: Landscape | TestFunction, given: Sequence[str] | Mapping[str, Strategy], options: Options
+    world: Landscape | ProductLandscape | TestFunction, given: Sequence[str] | Mapping[str, Strategy], options: Options
 ) -> dict[str, Strategy]:
     """Strategies by name, in order."""
     others = (*FUNCTION_STRATEGIES, *MORE_FUNCTION_STRATEGIES, *NOISE_STRATEGIES)
     known = LANDSCAPE_STRATEGIES if isinstance(world, Landscape) else others
+    if isinstance(world, ProductLandscape):
+        known = (*PRODUCT_STRATEGIES, "ucb", "thompson")
+        options = replace(options, forest=RandomForest(summed=True), fitting=_combined(options.fitting))
     if not given or isinstance(given, str):
         raise InputError(f"give a list of strategies, of {', '.join(known)}")
     if isinstance(given, Mapping):
@@ -146,12 +155,17 @@ def _strategies(
         if name in NOISE_STRATEGIES and not getattr(world, "tells_variance", False):
             raise no_variances(world.title)
         if name not in known:
-            kind = "landscape" if isinstance(world, Landscape) else "function"
+            kind = "function" if isinstance(world, TestFunction) else "landscape"
             near = did_you_mean(name, known)
             raise InputError(f"there is no strategy {name!r} for a {kind}{near}; choose from {', '.join(known)}")
         if name in given[:i]:
             raise InputError(f"the strategy {name!r} is named twice; name it once")
     return {name: _made(name, options) for name in given}
+
+
+def _combined(fitting: Fitting) -> Fitting:
+    """A fitting for rows of blocks."""
+    return replace(fitting, combine="combinations") if fitting.combine == "auto" else fitting
 
 
 def _made(name: str, options: Options) -> Strategy:

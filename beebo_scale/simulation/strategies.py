@@ -17,7 +17,7 @@ from ..proposal.propose import propose
 from ..specs import Box, BoxSearch, Fitting
 from ..surrogates import Surrogate, fit
 from ..temperature import Constant, Schedule
-from .world import Candidates, Points, State
+from .world import Points, SomeCandidates, State
 
 JITTER = 1e-8  # of the prior variance: standard deviations of samples are off by 1e-4 of the prior's, at most
 OPTIMISM = 3.0  # standard deviations
@@ -188,7 +188,7 @@ def winners(samples: Tensor) -> Tensor:
     return torch.from_numpy(picked)
 
 
-def _candidates(state: State, model: Surrogate) -> Candidates:
+def _candidates(state: State, model: Surrogate) -> SomeCandidates:
     return state.world.candidates(model.encoder, state.points, state.run_seed, SAMPLED_CANDIDATES)
 
 

@@ -93,6 +93,26 @@ class Candidates:
             return torch.cat([function(self.packing.unpack(rows)) for rows in self.rows.split(UNPACKED_AT_ONCE)])
 
 
+class SomeCandidates(Protocol):
+    """Points to choose from, see `Candidates`."""
+
+    @property
+    def points(self) -> Points:
+        """As the world has them, n (x d)."""
+
+    @property
+    def X(self) -> Tensor:
+        """All of them, n x d."""
+
+    def __len__(self) -> int: ...
+
+    def take(self, some: Tensor) -> SomeCandidates:
+        """Some of them, in the order given."""
+
+    def map(self, function: Callable[[Tensor], Tensor]) -> Tensor:
+        """A function of encoded points (p x d -> p ...) of all of them, chunk by chunk."""
+
+
 class World(Protocol):
     """Something that can be measured, and of which the truth is known."""
 
@@ -129,7 +149,7 @@ class World(Protocol):
     def table(self, points: Points, values: NDArray[np.float64]) -> Table:
         """Measured points as a surrogate takes them."""
 
-    def candidates(self, encoder: Encoder, taken: Points, seed: int, count: int) -> Candidates:
+    def candidates(self, encoder: Encoder, taken: Points, seed: int, count: int) -> SomeCandidates:
         """Points to choose from: all that are not taken, or `count` where they are infinitely many."""
 
     def offer(self, taken: Points, seed: int) -> dict[str, Any]:

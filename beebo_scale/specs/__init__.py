@@ -8,6 +8,7 @@ from .choice import Box as Box
 from .choice import BoxSearch as BoxSearch
 from .choice import Choice as Choice
 from .choice import Limits as Limits
+from .choice import Lists as Lists
 from .columns import Columns as Columns
 from .fitting import Approximation as Approximation
 from .fitting import Fitting as Fitting
@@ -15,3 +16,4 @@ from .setting import keywords_of as keywords_of
 from .setting import make as make
 from .setting import plain as plain
 from .setting import settings_of as settings_of
+from .texts import is_list_file as is_list_file

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from numbers import Integral
 from typing import Any, Literal, get_args
@@ -11,7 +11,7 @@ from typing import Any, Literal, get_args
 from ..errors import InputError
 from ..temperature import check_temperature
 from .setting import Reader, check_least, number, one_of, part, refuse, setting, text, whole_number
-from .texts import parse_bounds, parse_counts, parse_names, parse_texts
+from .texts import is_list_file, parse_bounds, parse_choices, parse_counts, parse_names, parse_texts
 
 Bounds = Mapping[str, Any] | Sequence[Sequence[float]]
 Start = Literal["greedy", "sobol", "mixed"]
@@ -20,6 +20,7 @@ ENERGIES = ("mean", "softmax")
 NAMES = Reader("a list", parse_names, several=True, types=(list,))
 TEXTS = Reader("a list", parse_texts, several=True, types=(list,))
 COUNTS = Reader("a mapping", parse_counts, several=True, types=(dict,))
+CHOICES = Reader("a mapping, or a YAML file", parse_choices, several=True, types=(dict, str))
 BOUNDS = Reader("a mapping", parse_bounds, several=True, types=(dict,))
 
 
@@ -54,6 +55,53 @@ class Box:
         if self.bounds is None:
             name = next((name for name in ("integer", "constraints", "shared") if getattr(self, name)), "bounds")
             raise InputError(f"--{name} goes with --bounds only")
+
+
+@dataclass(frozen=True)
+class Lists:
+    """A library of all combinations of one block of each list, which is never written down."""
+
+    choices: Any = setting(
+        None,
+        "lists instead of a library, whose combinations are never written down: COLUMN:FILE with the blocks (a column "
+        "COLUMN, smiles or sequence; their ids in id, name or code), COLUMN:A|B|C, or for sites of a sequence "
+        "COLUMN:WILDTYPE@3|5|9=NNK with a degenerate codon, letters or ALL; or one YAML file with COLUMN: LIST",
+        CHOICES,
+        metavar="COLUMN:LIST",
+    )
+    incompatible: Sequence[Any] = setting(
+        (),
+        "pairs of blocks that do not go together: a file with columns of two lists, or an expression such as "
+        "\"temp > 80 and solvent == 'THF'\"",
+        TEXTS,
+        metavar="FILE_OR_TEXT",
+    )
+
+    def __post_init__(self) -> None:
+        if not self.choices:
+            raise InputError("--incompatible goes with --choices only" if self.incompatible else "choices has no list")
+
+    @property
+    def files(self) -> dict[str, str]:
+        """Name -> path of what is read."""
+        if isinstance(self.choices, str):
+            return {"choices": self.choices}
+        given = {n: v["file"] if isinstance(v, Mapping) and "file" in v else v for n, v in self.choices.items()}
+        pairs = {f"incompatible {i}": v for i, v in enumerate(self.incompatible, start=1)}
+        return {n: v for n, v in ({f"choices {n}": v for n, v in given.items()} | pairs).items() if is_list_file(v)}
+
+    def moved(self, move: Callable[[Any], str]) -> Lists:
+        """The same with other paths."""
+        if isinstance(self.choices, str):
+            return replace(self, choices=move(self.choices))
+
+        def each(value: Any) -> Any:
+            if isinstance(value, Mapping) and "file" in value:
+                return {**value, "file": move(value["file"])}
+            return move(value) if is_list_file(value) else value
+
+        choices = {name: each(value) for name, value in self.choices.items()}
+        return Lists(choices, tuple(map(each, self.incompatible)))
 
 
 @dataclass(frozen=True)
@@ -152,6 +200,7 @@ class Choice:
 
     q: int = setting(96, "experiments in the batch", whole_number, also=("-q",))
     library: Any = setting(None, "candidates to choose from: CSV, Excel or Parquet, or a folder of Parquet files", text)
+    choices: Any = part(Lists, optional=True)
     bounds: Any = part(Box, optional=True)
     temperature: float = setting(0.5, "T': 0 exploits, 0.5 balances, 2 explores", number)
     minimize: bool = setting(False, "small targets are good")
@@ -187,6 +236,8 @@ class Choice:
             raise InputError(f"{other} and hit exclude each other; give one of the two")
         if self.library is not None and self.bounds is not None:
             raise self._one_source()
+        if self.choices is not None and (self.library is not None or self.bounds is not None):
+            raise self._one_source()
         if self.limits and self.bounds is not None:
             name = "at-most" if self.limits.at_most else "min-distance"
             raise InputError(f"--{name} goes with --library only")
@@ -199,6 +250,8 @@ class Choice:
                 object.__setattr__(self, name, default)
         if self.bounds is not None and not isinstance(self.bounds, Box):
             object.__setattr__(self, "bounds", Box(self.bounds))
+        if self.choices is not None and not isinstance(self.choices, Lists):
+            object.__setattr__(self, "choices", Lists(self.choices))
 
     def check_source(self) -> None:
         """Refuse a choice from nothing.
@@ -206,12 +259,13 @@ class Choice:
         Raises:
             InputError: neither a library nor bounds.
         """
-        if self.library is None and self.bounds is None:
+        if self.library is None and self.bounds is None and self.choices is None:
             raise self._one_source()
 
     def _one_source(self) -> InputError:
         return InputError(
-            "give either a library or bounds to choose from, not both (--library FILE or --bounds COLUMN:LOW:HIGH ...)"
+            "give either a library or bounds to choose from, not both (--library FILE or --bounds COLUMN:LOW:HIGH "
+            "...); lists (--choices COLUMN:LIST ...) go with neither"
         )
 
     @property
@@ -233,7 +287,8 @@ class Choice:
     def files(self) -> dict[str, str]:
         """Name -> path of what is read."""
         named = {name: _several(getattr(self, name)) for name in ("library", "pending", "exclude")}
-        return {name: str(value) for name, values in named.items() for value in values if _is_path(value)}
+        files = {name: str(value) for name, values in named.items() for value in values if _is_path(value)}
+        return files if self.choices is None else files | self.choices.files
 
     def but(self, **changes: Any) -> Choice:
         """The same with some settings changed."""

@@ -20,6 +20,7 @@ TRANSFORMS: tuple[str, ...] = get_args(Transform)
 PRIORS: tuple[str, ...] = get_args(Priors)
 LIKELIHOODS: tuple[str, ...] = get_args(Likelihood)
 HELD_OUT = "held-out"
+COMBINE = ("auto", "product", "combinations", "likelihood")
 
 
 @dataclass(frozen=True)
@@ -110,6 +111,13 @@ class Fitting:
         "scaled by medians, and transform auto is none, as outliers would decide it",
         one_of(LIKELIHOODS),
     )
+    combine: str = setting(
+        "auto",
+        "the kernels of the features: product (all act together), combinations (main effects, pairs and the whole "
+        "product, with learned weights), or likelihood (the one of these two that explains the rows better); auto is "
+        "combinations for a library of lists, else product",
+        one_of(COMBINE),
+    )
     approximation: Approximation = part(Approximation)
     iterations: int = setting(100, "of L-BFGS, at most; 0 keeps the hyperparameters of a warm start (svgp trains on)")
     fit_rows: int = setting(
@@ -122,7 +130,13 @@ class Fitting:
     def __post_init__(self) -> None:
         if self.approximation is None:
             object.__setattr__(self, "approximation", Approximation())
-        words = {"kind": KINDS, "transform": TRANSFORMS, "priors": PRIORS, "likelihood": LIKELIHOODS}
+        words = {
+            "kind": KINDS,
+            "transform": TRANSFORMS,
+            "priors": PRIORS,
+            "likelihood": LIKELIHOODS,
+            "combine": COMBINE,
+        }
         refuse(words, self)
         for name, least in {"iterations": 0, "fit_rows": 1}.items():
             if getattr(self, name) < least:

@@ -8,6 +8,8 @@ from typing import Any
 
 from ..errors import InputError
 
+LIST_FILE = re.compile(r"\.(csv|tsv|parquet|xlsx|xlsm)(\.gz|\.xz)?(#.*)?$", re.IGNORECASE)
+YAML_FILE = re.compile(r"\.ya?ml$", re.IGNORECASE)
 WEIGHTED = re.compile(r"^\s*(.+):\s*([-+]?[\d.]+(?:e[-+]?\d+)?)\s*$", re.IGNORECASE)
 
 
@@ -76,6 +78,31 @@ def _value(text: str) -> Any:
         return float(text)
     except ValueError:
         return text
+
+
+def is_list_file(value: Any) -> bool:
+    """Whether a text names a file, rather than values."""
+    return isinstance(value, str) and LIST_FILE.search(value) is not None
+
+
+def parse_choices(choices: Any) -> Mapping[str, Any] | str:
+    """`acid:acids.csv temp:20|40|60` (or a mapping in a file) to column -> list; or one YAML file as it is."""
+    if isinstance(choices, (Mapping, str)):
+        return choices if isinstance(choices, Mapping) or YAML_FILE.search(choices) else parse_choices([choices])
+    texts = [str(text) for text in choices]
+    if len(texts) == 1 and YAML_FILE.search(texts[0]):
+        return texts[0]
+    parsed: dict[str, Any] = {}
+    for text in texts:
+        name, colon, value = text.partition(":")
+        if not (name and colon and value.strip("| ")):
+            if name and colon:
+                raise InputError(f"--choices {text!r} is an empty list; give at least one block")
+            raise InputError(f"--choices {text!r}: write COLUMN:FILE or COLUMN:A|B|C, or give one YAML file")
+        if name in parsed:
+            raise InputError(f"--choices names {name!r} twice; name it once")
+        parsed[name] = value
+    return parsed
 
 
 def parse_names(names: Any) -> tuple[str, ...]:

@@ -70,12 +70,17 @@ def fit(
     kind, reason = "svgp" if asked.robust else asked.kind, "asked for"
     if kind == "auto":
         kind, reason = choose_kind(len(data), free_memory(data.X.device))
-    asked = replace(asked, kind=kind)
+    combine = asked.combine
+    if combine == "auto":
+        combine = "combinations" if measured.lists else "product"
+    if combine == "likelihood" and warm_start is not None:
+        combine = warm_start.design.combine
+    asked, design = replace(asked, kind=kind), replace(design, combine=combine)
     if warm_start is not None:
         _check_warm_start(warm_start, measured, design, asked.priors)
     with track(None, "fitting the surrogate") as bar:
         warm = None if warm_start is None else warm_start.gp
-        start = starting_point(encoder, design, data, asked, warm, bar.update)
+        start, design = _start(encoder, design, data, asked, warm, bar.update)
         data = rows_at(start, encoder, data, asked)
         gp = process_at(start, encoder, design, data, asked)
         recipe, last = train(start, gp, data, encoder, asked, bar.update)
@@ -97,6 +102,22 @@ def fit(
         likelihood=asked.likelihood,
     )
     return judged(found)
+
+
+def _start(
+    encoder: Encoder,
+    design: Design,
+    data: Measurements,
+    asked: Fitting,
+    warm: GaussianProcess | None,
+    on_step: Callable[[], object],
+) -> tuple[StartingPoint, Design]:
+    """Where training starts; where the likelihood chooses how kernels combine, by the larger one."""
+    if design.combine != "likelihood":
+        return starting_point(encoder, design, data, asked, warm, on_step), design
+    ways = [replace(design, combine=combine) for combine in ("product", "combinations")]
+    starts = [starting_point(encoder, way, data, asked, None, on_step) for way in ways]
+    return max(zip(starts, ways, strict=True), key=lambda found: found[0].report["log_likelihood"])
 
 
 def _transform(measured: EncodedTable, asked: Fitting, minimize: bool | None) -> str:

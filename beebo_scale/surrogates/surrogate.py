@@ -234,7 +234,7 @@ class Surrogate:
 def new_gp(encoder: Encoder, priors: str, design: Design | None = None) -> GaussianProcess:
     """A Gaussian process for encoded rows (and the columns of a design) with its hyperparameters where they start."""
     design = design or Design()
-    kernel = design.kernel(screen_kernel(encoder.kinds, encoder.slices(), priors, alone=design.plain))
+    kernel = design.kernel(screen_kernel(encoder.kinds, encoder.slices(), priors, design.combine, alone=design.plain))
     return GaussianProcess(kernel, priors, max(1, len(design.tasks)), design.task_column)
 
 

@@ -48,6 +48,7 @@ EARLIER = {"likelihood": "gaussian", "block_rows": "auto", "inducing_choice": "a
 WITHOUT = {
     "transform": "the data module standardises the target: data.transform",
     "epochs": "the trainer counts them: trainer.max_epochs",
+    "combine": "a training job takes the product of the features' kernels; for combinations take suggest or fit",
 }
 GONE = {"start_iterations": "the search that training starts from has model.iterations, too; leave it out"}
 DEFAULT_KIND = "svgp"

@@ -194,7 +194,7 @@ def test_a_screen_as_a_sum_over_its_kinds():
     names = sorted(name.rpartition(".")[2] for name, *_ in kernel.named_priors())
     assert names == ["lengthscale_prior"] * 2 + ["outputscale_prior"] * 2 + ["similarity_prior"]
     assert isinstance(screen_kernel({"v": "protein"}, {"v": slice(0, 4)}, combine="sum"), SubstitutionKernel)
-    with pytest.raises(ValueError, match="combine by product or sum, got 'mean'"):
+    with pytest.raises(ValueError, match="combine by product or sum or combinations, got 'mean'"):
         screen_kernel(kinds, slices, combine="mean")
 
 

@@ -103,11 +103,12 @@ def choose_certified(
     library.check_lists(picked["counts"])
     rows = picked["rows"]
     chosen = set(rows.tolist())
+    X = library.rows(rows)[0]
     rest = [row for row in top["row"][: 9 * q].tolist() if row not in chosen]
     return CertifiedBatch(
         rows=rows,
-        gain=picked["gain"],
-        X=library.rows(rows)[0],
+        gain=gains_of(posterior, X, T, choice.sign),
+        X=X,
         certificate={**picked["certificate"], "passes": number, "guarantee": library.limits.guarantee()},
         counts={"rows": len(library), **picked["counts"]},
         runners_up=torch.tensor(rest[: 8 * q], dtype=torch.long),
@@ -119,6 +120,17 @@ def _alike(top: Top) -> bool:
     """Whether all rows have the same score."""
     best = float(top["score"][0])
     return len(top["score"]) > 1 and best - top["lowest"] <= ROUNDING * max(1.0, abs(best))
+
+
+def gains_of(posterior: Posterior, X: Tensor, T: float, sign: float) -> Tensor:
+    """Gains of the rows of a batch in their order, q x d -> q; the same to the last bit however it was found."""
+    with torch.no_grad():
+        mean, _, F = posterior.mean_variance_and_features(X.to(posterior.points))
+        noise = posterior.noise(X.to(posterior.points))
+        C = posterior.cross_covar(X.to(mean), F, X.to(mean), F)
+        L = torch.linalg.cholesky(C + torch.diag_embed(noise))
+        gain = sign * mean + T * (L.diagonal() / noise.sqrt()).log()
+        return gain.cummin(0).values.double().cpu()  # they never rise, but for rounding
 
 
 def _sizes(task: LibrarySearch, number: int) -> tuple[int, int | None]:

@@ -30,6 +30,7 @@ from .encoded import EncodedLibrary
 from .exclusion import original_inputs, repeated_in_group
 from .lazy_greedy import greedy
 from .limits import exchangeable
+from .products.encoded import EncodedProduct
 
 TRIED = 64  # exchanges evaluated in full in each round
 NUMBERS_TOGETHER = 1 << 22  # numbers in the covariances of batches evaluated together
@@ -199,7 +200,7 @@ class ExchangedBatch:
 
 
 def improve_batch(
-    acqf: BatchedEnergyEntropy, library: EncodedLibrary, start: CertifiedBatch, most: int | None = None
+    acqf: BatchedEnergyEntropy, library: EncodedLibrary | EncodedProduct, start: CertifiedBatch, most: int | None = None
 ) -> ExchangedBatch:
     """Exchange rows of a certified batch for its runners-up as long as the joint acquisition value rises.
 

@@ -14,16 +14,17 @@ from torch import Tensor
 from ...errors import InputError
 from ...screening import Encoder, Table
 from ...screening.columns import missing_text
-from ...screening.files.opening import listing, open_source
+from ...screening.files.opening import Source, listing, open_source
 from ...screening.library import Library
 from ...screening.places import CellError, Place, reworded, rows_text
+from ...screening.products import ProductLibrary
 from ...screening.same import id_texts, told_unknown
 from ...screening.table import feature_frame, wanted_kinds
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    Listing = str | os.PathLike[str] | pd.DataFrame  # rows by features or by ids, see `read_named`
+    Listing = str | os.PathLike[str] | pd.DataFrame | Source  # rows by features or by ids, see `read_named`
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,7 +89,7 @@ def _ids(cells: pd.Series, place: Place) -> tuple[str, ...]:
     return tuple(id_texts(cells))
 
 
-def encoded_rows(named: NamedRows, encoder: Encoder, library: Library | None) -> Tensor:
+def encoded_rows(named: NamedRows, encoder: Encoder, library: Library | ProductLibrary | None) -> Tensor:
     """The rows encoded, n x d; those that are known by their ids only are looked up in the library.
 
     Raises:
@@ -108,7 +109,9 @@ def encoded_rows(named: NamedRows, encoder: Encoder, library: Library | None) ->
     return torch.cat([encoder.encode(found[id]) for id in named.ids])
 
 
-def excluded_ids(lists: Sequence[NamedRows], library: Library | None) -> tuple[frozenset[str], tuple[str, ...]]:
+def excluded_ids(
+    lists: Sequence[NamedRows], library: Library | ProductLibrary | None
+) -> tuple[frozenset[str], tuple[str, ...]]:
     """Ids that must not be proposed, and what to say of those that are in no row of the library, a line a list.
 
     Raises:
@@ -128,5 +131,5 @@ def excluded_ids(lists: Sequence[NamedRows], library: Library | None) -> tuple[f
     return frozenset(name for named in lists for name in named.ids), tuple(notes)
 
 
-def _unknown(named: NamedRows, unknown: Sequence[int], library: Library, what: str) -> str:
+def _unknown(named: NamedRows, unknown: Sequence[int], library: Library | ProductLibrary, what: str) -> str:
     return told_unknown(what, f"row of {library.source}", named.ids, [named.ids[i] for i in unknown], library.near)

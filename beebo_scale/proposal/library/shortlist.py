@@ -12,7 +12,6 @@ from ...posterior import Posterior
 from ...progress import track
 from . import lazy_greedy as pool
 from .best_rows import Top, place_in_group
-from .encoded import EncodedLibrary
 from .exclusion import original_inputs, repeated_in_group
 from .lazy_greedy import LazyGreedy
 from .limits import LimitState
@@ -28,14 +27,14 @@ class LibrarySearch:
 
     Attributes:
         posterior: conditioned on what is pending.
-        library: to choose from.
+        library: to choose from, an `EncodedLibrary` or rows of products.
         q: batch size.
         T: scaled temperature T' sqrt(A).
         sign: -1 where small targets are good.
     """
 
     posterior: Posterior
-    library: EncodedLibrary
+    library: Any
     q: int
     T: float
     sign: float
@@ -78,7 +77,19 @@ class Shortlist:
                     certain = len(self.state) if certain is None else certain
                     self._accept(row)
                     bar.update()
-        return self._report(len(self.state) if certain is None else certain)
+        return self.report(len(self.state) if certain is None else certain)
+
+    def lowest(self) -> float | None:
+        """The gain of the last point if the batch is filled from the rows at hand, certain or not; None if it cannot.
+
+        Ends the use of the shortlist: what it adds is no part of a batch.
+        """
+        while len(self.state) < self.task.q:
+            row, gain = self.state.best()
+            if row < 0:
+                return None
+            self._accept(row)
+        return gain
 
     def _grow(self, size: int) -> None:
         """Read more of the best rows, up to `size` of them in all."""
@@ -156,7 +167,8 @@ class Shortlist:
         parts = self.score, self.groups, self.original, self._others(), self.limits.caps
         return upper_bound(self.state, *parts)
 
-    def _report(self, certain: int) -> dict[str, Any]:
+    def report(self, certain: int) -> dict[str, Any]:
+        """The batch so far, of which the first `certain` points are."""
         left_out, _ = self._left_out()
         gains = self.state.gains
         counts = dict(self.top["counts"])

@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from ...errors import InputError
@@ -22,10 +24,12 @@ class RandomForest:
     Attributes:
         trees: how many.
         depth: of each, at most.
+        summed: take the sum of the fingerprints of all molecules of a row, instead of one beside the other.
     """
 
     trees: int = 100
     depth: int = 8
+    summed: bool = False
 
     def fit(self, state: State) -> tuple[Any, Encoder]:
         """The forest and the encoder of its inputs.
@@ -42,13 +46,24 @@ class RandomForest:
         table = state.table()
         encoder = Encoder.from_table(table)
         forest = RandomForestRegressor(self.trees, max_depth=self.depth, random_state=state.seed)
-        return forest.fit(indicators(encoder, encoder.encode(table)).numpy(), table.y), encoder
+        return forest.fit(self._inputs(encoder, encoder.encode(table)), table.y), encoder
+
+    def _inputs(self, encoder: Encoder, X: Tensor) -> NDArray[np.float32]:
+        """What the forest sees, n x d -> n x f."""
+        if not self.summed:
+            return indicators(encoder, X).numpy()
+        cuts = [cut for c, cut in zip(encoder.columns, encoder.slices().values(), strict=True) if c.kind == "smiles"]
+        rest = Encoder(tuple(column for column in encoder.columns if column.kind != "smiles"))
+        others = [X[:, c] for name, c in encoder.slices().items() if name in rest.kinds]
+        summed = [torch.stack([X[:, cut] for cut in cuts]).sum(0).float()] if cuts else []
+        beside = [indicators(rest, torch.cat(others, dim=-1))] if others else []
+        return torch.cat([*summed, *beside], dim=-1).numpy()
 
     def choose(self, state: State, model: tuple[Any, Encoder]) -> Points:
         """Best first."""
         forest, encoder = model
         candidates = state.world.candidates(encoder, state.points, state.run_seed, 4 * state.q)
-        score = candidates.map(lambda X: torch.from_numpy(forest.predict(indicators(encoder, X).numpy())))
+        score = candidates.map(lambda X: torch.from_numpy(forest.predict(self._inputs(encoder, X))))
         return candidates.points[best(state.sign * score, state.q).numpy()]
 
 

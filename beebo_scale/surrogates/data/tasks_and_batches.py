@@ -63,12 +63,14 @@ class Design:
         tasks: the targets if there are several, else none.
         batch: name of the column of batches, None without.
         levels: number of different batches.
+        combine: how the kernels of the features are put together, see `screen_kernel`.
     """
 
     width: int = 0
     tasks: tuple[Task, ...] = ()
     batch: str | None = None
     levels: int = 0
+    combine: str = "product"
 
     @property
     def plain(self) -> bool:
@@ -154,13 +156,15 @@ class Design:
     def same_columns(self, other: Design) -> bool:
         """Whether a process over one design's rows is one over the other's."""
         names = [[task.name for task in design.tasks] for design in (self, other)]
-        return names[0] == names[1] and (self.batch is None) == (other.batch is None)
+        alike = (self.batch is None) == (other.batch is None) and self.combine == other.combine
+        return names[0] == names[1] and alike
 
     @property
     def words(self) -> str:
         """For a message: 'the targets a, b with batches'."""
         targets = f"the targets {', '.join(task.name for task in self.tasks)}" if self.tasks else "one target"
-        return targets + (" without batches" if self.batch is None else " with batches")
+        kernel = "" if self.combine == "product" else f" by a kernel of {self.combine}"
+        return targets + (" without batches" if self.batch is None else " with batches") + kernel
 
     def to_dict(self) -> dict[str, Any]:
         """Plain types, for a file."""
