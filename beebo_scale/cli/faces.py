@@ -115,7 +115,8 @@ FACES = {
             **dict.fromkeys(("library", "bounds", "integer", "constraints", "shared"), NO_BOX_CHOICE),
             **dict.fromkeys(("pending", "exclude", "allow_repeats"), "the loop knows what was measured"),
             **dict.fromkeys(
-                ("at_most", "min_distance"), "baselines know no limits, so that a comparison would be none"
+                ("at_most", "at_most_distinct", "min_distance"),
+                "baselines know no limits, so that a comparison would be none",
             ),
             **dict.fromkeys(("energy", "hit"), "the strategies are named by their energies"),
             "seed": "--seeds and --first-seed are those of the runs",

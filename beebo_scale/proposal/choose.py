@@ -144,7 +144,7 @@ def energy_of(choice: Choice, surrogate: Surrogate) -> Energy:
 def _configuration(choice: Choice) -> dict[str, Any]:
     """Settings of a choice that are plain types; files are told by their hashes, the box by its own record."""
     taken = {"library", "bounds", "integer", "constraints", "shared", "pending", "exclude", "energy"}
-    limits_and_search = {"at_most", "min_distance", "restarts", "steps", "search_start"}
+    limits_and_search = {"at_most", "at_most_distinct", "min_distance", "restarts", "steps", "search_start"}
     return {name: value for name, value in plain(choice).items() if name not in taken | limits_and_search}
 
 

@@ -96,7 +96,7 @@ def prepare(
         choice.library,
         encoder.kinds,
         id,
-        list(choice.limits.at_most),
+        choice.limits.columns,
         lengths=encoder.lengths if drop_invalid else None,
         sought=[id for rows in (pending, *excluded) if rows is not None for id in rows.sought],
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from numbers import Integral
 from typing import Any, Literal, get_args
 
@@ -20,6 +21,7 @@ ENERGIES = ("mean", "softmax")
 NAMES = Reader("a list", parse_names, several=True, types=(list,))
 TEXTS = Reader("a list", parse_texts, several=True, types=(list,))
 COUNTS = Reader("a mapping", parse_counts, several=True, types=(dict,))
+DISTINCT = Reader("a mapping", partial(parse_counts, option="--at-most-distinct"), several=True, types=(dict,))
 BOUNDS = Reader("a mapping", parse_bounds, several=True, types=(dict,))
 
 
@@ -45,14 +47,14 @@ class Box:
     )
     shared: Sequence[str] = setting(
         (),
-        "columns of the box that are the same in the whole batch, as one plate has one temperature",
+        "columns of the box or the library that are the same in the whole batch, as one plate has one temperature",
         NAMES,
         metavar="COLUMN",
     )
 
     def __post_init__(self) -> None:
-        if self.bounds is None:
-            name = next((name for name in ("integer", "constraints", "shared") if getattr(self, name)), "bounds")
+        if self.bounds is None and (self.integer or self.constraints or not self.shared):
+            name = next((name for name in ("integer", "constraints") if getattr(self, name)), "bounds")
             raise InputError(f"--{name} goes with --bounds only")
 
 
@@ -70,23 +72,67 @@ class Limits:
         "letters in which the rows differ",
         number,
     )
+    at_most_distinct: Mapping[str, int] = setting(
+        {},
+        "no more different values of COLUMN of the library on the plate than COUNT; --shared COLUMN is COLUMN:1",
+        DISTINCT,
+        metavar="COLUMN:COUNT",
+    )
 
     def __post_init__(self) -> None:
         for column, k in self.at_most.items():
             if isinstance(k, bool) or not isinstance(k, Integral) or k < 1:
                 raise InputError(f"at most {k!r} rows with the same {column!r}: give a whole number, 1 or more")
+        for column, k in self.at_most_distinct.items():
+            if isinstance(k, bool) or not isinstance(k, Integral) or k < 1:
+                raise InputError(f"at most {k!r} different values of {column!r}: give a whole number, 1 or more")
         if self.min_distance is not None and not (math.isfinite(self.min_distance) and self.min_distance > 0):
             raise InputError(f"min_distance = {self.min_distance}: give a finite number above 0, or None")
 
     def __bool__(self) -> bool:
-        return bool(self.at_most) or self.min_distance is not None
+        return bool(self.at_most or self.at_most_distinct) or self.min_distance is not None
+
+    @property
+    def columns(self) -> list[str]:
+        """Columns whose values count, those of `at_most` first."""
+        return list(dict.fromkeys([*self.at_most, *self.at_most_distinct]))
+
+    def sharing(self, columns: Sequence[str]) -> Limits:
+        """These limits, with one value of each of some columns on the whole plate.
+
+        Raises:
+            InputError: more than one value was asked for.
+        """
+        for name in columns:
+            if self.at_most_distinct.get(name, 1) != 1:
+                k = self.at_most_distinct[name]
+                raise InputError(f"--shared {name} and --at-most-distinct {name}:{k} contradict each other; give one")
+        return replace(self, at_most_distinct={**dict.fromkeys(columns, 1), **self.at_most_distinct})
+
+    def check(self, q: int) -> None:
+        """Refuse rules that no batch of q can keep to.
+
+        Raises:
+            InputError: the first of them.
+        """
+        for name, k in self.at_most_distinct.items():
+            most = k * self.at_most.get(name, q)
+            if most < q:
+                raise InputError(
+                    f"q = {q}, but --at-most-distinct {name}:{k} with --at-most {name}:{self.at_most[name]} leaves "
+                    f"room for {most}; lower q, or loosen one of the two"
+                )
 
     def guarantee(self) -> str:
         """What is known about the greedy batch, in plain words."""
         limited = " under the limits" if self else ""
         loose = [
-            "of several limited columns it counts one at a time" if len(self.at_most) > 1 else "",
+            "of several limited columns it counts one at a time" if len(self.columns) > 1 else "",
             "it does not count the minimum distance" if self.min_distance is not None else "",
+            "the values on the plate are chosen first, by greedy batches over the best rows, and certified holds among "
+            "rows with these; upper_bound is of all values"
+            if self.at_most_distinct
+            else "",
         ]
         return "; ".join(
             [
@@ -188,8 +234,10 @@ class Choice:
         if self.library is not None and self.bounds is not None:
             raise self._one_source()
         if self.limits and self.bounds is not None:
-            name = "at-most" if self.limits.at_most else "min-distance"
+            names = ("at_most", "at_most_distinct", "min_distance")
+            name = next(name for name in names if getattr(self.limits, name)).replace("_", "-")
             raise InputError(f"--{name} goes with --library only")
+        self.limits.check(self.q)
 
     def _default_parts(self) -> None:
         """What was left out or given as None; a plain box of bounds becomes a `Box`."""
@@ -199,6 +247,9 @@ class Choice:
                 object.__setattr__(self, name, default)
         if self.bounds is not None and not isinstance(self.bounds, Box):
             object.__setattr__(self, "bounds", Box(self.bounds))
+        if self.bounds is not None and self.bounds.bounds is None:  # what a library shares is one of its limits
+            object.__setattr__(self, "limits", self.limits.sharing(self.bounds.shared))
+            object.__setattr__(self, "bounds", None)
 
     def check_source(self) -> None:
         """Refuse a choice from nothing.

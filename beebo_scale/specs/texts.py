@@ -90,7 +90,7 @@ def parse_texts(texts: Any) -> tuple[str, ...]:
     return tuple(texts)
 
 
-def parse_counts(counts: Any) -> Mapping[str, int]:
+def parse_counts(counts: Any, option: str = "--at-most") -> Mapping[str, int]:
     """`scaffold:3` (or a mapping in a file) to column -> count."""
     if isinstance(counts, Mapping):
         return counts
@@ -102,7 +102,7 @@ def parse_counts(counts: Any) -> Mapping[str, int]:
         except ValueError:
             name = ""
         if not name:
-            raise InputError(f"--at-most {text!r}: write COLUMN:COUNT, such as scaffold:3")
+            raise InputError(f"{option} {text!r}: write COLUMN:COUNT, such as scaffold:3")
     return parsed
 
 

@@ -36,6 +36,7 @@ from . import lazy_greedy
 from .best_rows import Top, best_of
 from .encoded import EncodedLibrary
 from .lazy_greedy import score
+from .plate_values import choose_values, values_bound
 from .shortlist import LibrarySearch, Shortlist
 
 RESERVE = 16  # scores kept for each row of the first shortlist, and the factor by which a further pass keeps more ...
@@ -88,6 +89,8 @@ def choose_certified(
     if pending is not None and len(pending):
         posterior = posterior.augment(pending)
     task = LibrarySearch(posterior, library, q, T, choice.sign)
+    plate = choose_values(task, runner) if library.limits.at_most_distinct else None
+    task = task if plate is None else plate.task
     for number in count(1):
         keep, cap = _sizes(task, number)
         merge = partial(best_of, keep=keep, cap=cap)
@@ -100,12 +103,15 @@ def choose_certified(
     library.check_lists(picked["counts"])
     rows = picked["rows"]
     chosen = set(rows.tolist())
+    X, certificate = library.rows(rows)[0], picked["certificate"]
+    if plate is not None:
+        certificate |= plate.record | {"upper_bound": values_bound(plate, rows, X, certificate["value"])}
     rest = [row for row in top["row"][: 9 * q].tolist() if row not in chosen]
     return CertifiedBatch(
         rows=rows,
         gain=picked["gain"],
-        X=library.rows(rows)[0],
-        certificate={**picked["certificate"], "passes": number, "guarantee": library.limits.guarantee()},
+        X=X,
+        certificate={**certificate, "passes": number, "guarantee": library.limits.guarantee()},
         counts={"rows": len(library), **picked["counts"]},
         runners_up=torch.tensor(rest[: 8 * q], dtype=torch.long),
     )
@@ -122,7 +128,7 @@ def _sizes(task: LibrarySearch, number: int) -> tuple[int, int | None]:
 def _scored(task: LibrarySearch, merge: Any, chunks: Sequence[int]) -> Iterator[tuple[int, Top]]:
     """Chunks of the library, each as the best of its rows."""
     for number, chunk in track(task.library.chunks(chunks), "scoring the library", total=len(chunks)):
-        inside = chunk.eligible.nonzero().squeeze(-1)
+        inside = (chunk.eligible & task.inside(chunk.groups)).nonzero().squeeze(-1)
         top = {
             "score": score(task.posterior, chunk.X(inside), task.T, task.sign).cpu(),
             "row": chunk.first + inside,
