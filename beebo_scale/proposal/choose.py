@@ -30,6 +30,8 @@ from .library.encoded import EncodedLibrary
 from .library.exchanges import improve_batch
 from .prepare import Prepared
 from .provenance import versions
+from .tradeoffs.aims import Aims, aims_of
+from .tradeoffs.search import choose_tradeoff
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -54,6 +56,7 @@ class _Found:
     configuration: dict[str, Any]
     record: dict[str, Any]
     invalid: tuple[Fault, ...] = ()
+    notes: tuple[str, ...] = ()
 
 
 def choose(
@@ -108,7 +111,7 @@ def _known_well(
         if higher is None:
             break
         surrogate = higher
-    notes = list(prepared.notes)
+    notes = [*prepared.notes, *found.notes]
     record: dict[str, Any] = {"batch_information_gain_error": error}
     if beside:
         record["batch_information_gain_error_beside"] = beside
@@ -176,6 +179,8 @@ class _Chooser:
 
     def found(self) -> _Found:
         """From the library or the box."""
+        if self.surrogate.design.trades:
+            return self._traded(aims_of(self.surrogate, self.prepared.choice, self.device))
         if self.prepared.library is not None:
             return self._from_library(self.prepared.library)
         assert self.prepared.box is not None
@@ -220,6 +225,16 @@ class _Chooser:
             record["library"] |= {"invalid": len(invalid)}
         configuration = {"library": library.source, "limits": asdict(library.limits)}
         return _Found(library.take(rows).frame, X, gain, configuration, record, invalid)
+
+    def _traded(self, aims: Aims) -> _Found:
+        """A batch for several targets."""
+        library = self.prepared.library
+        assert library is not None
+        batch = choose_tradeoff(aims, library, self.prepared.choice, self.runner)
+        record = {"certificate": batch.certificate, "library": batch.counts, "outcomes": aims.record}
+        configuration = {"library": library.source, "limits": asdict(library.limits)}
+        found = library.take(batch.rows).frame
+        return _Found(found, batch.X, batch.gain, configuration, record, library.library.invalid, aims.notes)
 
     def _from_box(self, units: BoxUnits) -> _Found:
         """The best batch of many starts."""

@@ -27,6 +27,7 @@ from .library.encoded import EncodedLibrary
 from .library.exclusion import Rules
 from .library.named_rows import NamedRows, encoded_rows, excluded_ids, read_named
 from .provenance import input_hashes
+from .tradeoffs.aims import check_measured
 
 BATCH_COLUMNS = ("rank", *Prediction.names(), "gain")  # columns of a batch beside the id and the features
 
@@ -136,7 +137,8 @@ def encode_measured(table: Table, choice: Choice, drop_invalid: bool = False) ->
 
 
 def prepare_measured(choice: Choice, measured: EncodedTable, id: str | None, drop_invalid: bool = False) -> Prepared:
-    """`prepare` before the fit: every row of a library is looked at, too."""
+    """`prepare` before the fit: every row of a library is looked at, too, and what several targets are measured at."""
+    check_measured(measured.table, choice)
     return prepare(choice, measured.encoder, measured.X, id, drop_invalid).check()
 
 

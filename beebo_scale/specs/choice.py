@@ -11,8 +11,9 @@ from typing import Any, Literal, get_args
 
 from ..errors import InputError
 from ..temperature import check_temperature
+from .columns import Columns
 from .setting import Reader, check_least, number, one_of, part, refuse, setting, text, whole_number
-from .texts import parse_bounds, parse_counts, parse_names, parse_texts
+from .texts import parse_bounds, parse_counts, parse_names, parse_point, parse_texts
 
 Bounds = Mapping[str, Any] | Sequence[Sequence[float]]
 Start = Literal["greedy", "sobol", "mixed"]
@@ -22,6 +23,7 @@ NAMES = Reader("a list", parse_names, several=True, types=(list,))
 TEXTS = Reader("a list", parse_texts, several=True, types=(list,))
 COUNTS = Reader("a mapping", parse_counts, several=True, types=(dict,))
 DISTINCT = Reader("a mapping", partial(parse_counts, option="--at-most-distinct"), several=True, types=(dict,))
+POINT = Reader("a mapping", parse_point, several=True, types=(dict,))
 BOUNDS = Reader("a mapping", parse_bounds, several=True, types=(dict,))
 
 
@@ -204,6 +206,13 @@ class Choice:
     hit: float | None = setting(
         None, "a value that the target should come close to, in its own units, instead of a large or small one", number
     )
+    reference: Mapping[str, float] = setting(
+        {},
+        "reference point of a trade-off, a value of each target with a direction that is just not good enough, in its own "
+        "units; without it the worst values on the measured front, less a tenth of its range",
+        POINT,
+        metavar="COLUMN:NUMBER",
+    )
     energy: Any = setting("mean", "of a batch; softmax values the best of it more", one_of(ENERGIES))
     allow_repeats: bool = setting(False, "also propose inputs that were measured already, and one input twice")
     pending: Any = setting(
@@ -238,10 +247,13 @@ class Choice:
             name = next(name for name in names if getattr(self.limits, name)).replace("_", "-")
             raise InputError(f"--{name} goes with --library only")
         self.limits.check(self.q)
+        for name, value in self.reference.items():
+            if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
+                raise InputError(f"reference of {name!r} is {value!r}; give a finite number")
 
     def _default_parts(self) -> None:
         """What was left out or given as None; a plain box of bounds becomes a `Box`."""
-        defaults: dict[str, Any] = {"limits": Limits(), "search": BoxSearch(), "energy": "mean"}
+        defaults: dict[str, Any] = {"limits": Limits(), "search": BoxSearch(), "energy": "mean", "reference": {}}
         for name, default in defaults.items():
             if getattr(self, name) is None:
                 object.__setattr__(self, name, default)
@@ -285,6 +297,25 @@ class Choice:
         """Name -> path of what is read."""
         named = {name: _several(getattr(self, name)) for name in ("library", "pending", "exclude")}
         return {name: str(value) for name, values in named.items() for value in values if _is_path(value)}
+
+    def check_aims(self, columns: Columns) -> None:
+        """Refuse what does not go with targets that have directions, or with limits on outcomes.
+
+        Raises:
+            InputError: the first of it.
+        """
+        aims, several = columns.aims, bool(columns.aims or columns.limits)
+        if aims and self.minimize:
+            raise InputError("--minimize goes with a target without a direction; write NAME:min instead")
+        if several and self.hit is not None:
+            raise InputError("a value to hit goes with one target without limits; write a limit on both sides instead")
+        if several and self.energy != "mean":
+            raise InputError("an energy goes with one target, or a weighted sum, without limits; leave it out")
+        if self.reference and not aims:
+            raise InputError("--reference goes with targets that have directions, such as --target yield:max,cost:min")
+        if self.reference and set(self.reference) != set(aims):
+            wrong = sorted(set(self.reference) ^ set(aims))[0]
+            raise InputError(f"--reference: {wrong!r} is not in both; give a value of each of {', '.join(aims)}")
 
     def but(self, **changes: Any) -> Choice:
         """The same with some settings changed."""
