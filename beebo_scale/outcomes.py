@@ -1,4 +1,4 @@
-r"""What several targets of an experiment are worth together: heights above a reference point, and limits that they keep.
+r"""What several targets of an experiment are worth together: heights above a reference point, and limits they keep.
 
 The targets of a point are Gaussian in standardised units, mean mu (t) and covariance V (t x t); `own` brings each to
 its own units. With limits low <= f <= high on some of them, expectations go over the feasible part alone, by Genz's

@@ -31,6 +31,7 @@ from .library.exchanges import improve_batch
 from .prepare import Prepared
 from .provenance import versions
 from .tradeoffs.aims import Aims, aims_of
+from .tradeoffs.box import optimize_tradeoff
 from .tradeoffs.search import choose_tradeoff
 
 if TYPE_CHECKING:
@@ -228,13 +229,26 @@ class _Chooser:
 
     def _traded(self, aims: Aims) -> _Found:
         """A batch for several targets."""
-        library = self.prepared.library
+        library, units = self.prepared.library, self.prepared.box
+        if units is not None:
+            return self._traded_box(aims, units)
         assert library is not None
         batch = choose_tradeoff(aims, library, self.prepared.choice, self.runner)
         record = {"certificate": batch.certificate, "library": batch.counts, "outcomes": aims.record}
         configuration = {"library": library.source, "limits": asdict(library.limits)}
         found = library.take(batch.rows).frame
         return _Found(found, batch.X, batch.gain, configuration, record, library.library.invalid, aims.notes)
+
+    def _traded_box(self, aims: Aims, units: BoxUnits) -> _Found:
+        """A batch for several targets from a box."""
+        choice, rules = self.prepared.choice, self.prepared.rules
+        taken, pending = rules.taken().to(self.device), rules.pending
+        pending = None if pending is None else pending.to(self.device)
+        X, gain, record = optimize_tradeoff(aims, units.space.to(self.device), choice, taken, pending, self.runner)
+        X = X.cpu()
+        record = {"certificate": None, "upper_bound": None, "guarantee": UNBOUNDED, **record, "outcomes": aims.record}
+        configuration = units.record() | {"search": asdict(choice.search)}
+        return _Found(units.frame(X), X, gain, configuration, record, (), aims.notes)
 
     def _from_box(self, units: BoxUnits) -> _Found:
         """The best batch of many starts."""

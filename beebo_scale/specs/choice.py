@@ -208,8 +208,8 @@ class Choice:
     )
     reference: Mapping[str, float] = setting(
         {},
-        "reference point of a trade-off, a value of each target with a direction that is just not good enough, in its own "
-        "units; without it the worst values on the measured front, less a tenth of its range",
+        "reference point of a trade-off, a value of each target with a direction that is just not good enough, in its "
+        "own units; without it the worst values on the measured front, less a tenth of its range",
         POINT,
         metavar="COLUMN:NUMBER",
     )

@@ -29,8 +29,8 @@ class Columns:
         None,
         "column to improve, in its own units; rows without it are left out. Several columns with their weights in the "
         "sum that is to improve, in units of their standard deviations, are written as ic50:0.7,solubility:-0.3 (a "
-        "mapping in Python); with a direction for each, as in yield:max,cost:min, the batch is for the trade-off between "
-        "them; rows need one of these only",
+        "mapping in Python); with a direction for each, as in yield:max,cost:min, the batch is for the trade-off "
+        "between them; rows need one of these only",
         TARGET,
     )
     features: Any = setting(

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -58,12 +58,31 @@ class PlateValues:
     top: Top
     record: dict[str, Any]
 
+    def bound(self) -> float:
+        """Of any batch that keeps to the rules, from the scores alone."""
+        q = self.task.q
+        return _bound(self, self.top["score"].unsqueeze(-1), torch.zeros(1), q)
 
-def choose_values(task: LibrarySearch, runner: ChunkRunner) -> PlateValues:
-    """Choose the values of all columns that have a rule."""
+
+def choose_values(
+    task: LibrarySearch,
+    runner: ChunkRunner,
+    scored: Callable[[Tensor], Tensor] | None = None,
+    compare: Callable[[LibrarySearch, Top], Selections] | None = None,
+) -> PlateValues:
+    """Choose the values of all columns that have a rule.
+
+    Args:
+        task: the search.
+        runner: workers that share the library.
+        scored: scores of rows (n x d -> n on the CPU) that bound what they add to any batch; None takes those of the
+            mean energy ...
+        compare: ... and what compares selections by it.
+    """
     merge = partial(_best_of_cells, each=task.q)
-    top = runner.reduce("values", task.library.count, partial(_scored, task, merge), merge)
-    found = runner.deal("plate values", 1, partial(_pick, task, top))[0]
+    own = scored or (lambda X: score(task.posterior, X, task.T, task.sign).cpu())
+    top = runner.reduce("values", task.library.count, partial(_scored, task, own, merge), merge)
+    found = runner.deal("plate values", 1, partial(_pick, compare or Selections, task, top))[0]
     values = dict(zip(_columns(task), found["values"], strict=True))
     return PlateValues(replace(task, values=values), top, found["record"])
 
@@ -74,11 +93,17 @@ def _columns(task: LibrarySearch) -> list[int]:
     return [limits.columns.index(name) for name in limits.at_most_distinct]
 
 
-def _scored(task: LibrarySearch, merge: Any, chunks: Sequence[int]) -> Iterator[tuple[int, Top]]:
+def _scored(
+    task: LibrarySearch, scored: Callable[[Tensor], Tensor], merge: Any, chunks: Sequence[int]
+) -> Iterator[tuple[int, Top]]:
     for number, chunk in track(task.library.chunks(chunks), "comparing values", total=len(chunks)):
         rows = chunk.eligible.nonzero().squeeze(-1)
-        scores = score(task.posterior, chunk.X(rows), task.T, task.sign).cpu()
-        yield number, merge({"score": scores, "row": chunk.first + rows, "groups": chunk.groups[rows], "counts": {}})
+        yield (
+            number,
+            merge(
+                {"score": scored(chunk.X(rows)), "row": chunk.first + rows, "groups": chunk.groups[rows], "counts": {}}
+            ),
+        )
 
 
 def _best_of_cells(*tops: Top, each: int) -> Top:
@@ -93,20 +118,22 @@ def _cells(groups: Tensor) -> Tensor:
     return torch.unique(groups, dim=0, return_inverse=True)[1]
 
 
-def _pick(task: LibrarySearch, top: Top, chunks: Iterable[int]) -> Iterator[tuple[int, Any]]:
+def _pick(compare: Any, task: LibrarySearch, top: Top, chunks: Iterable[int]) -> Iterator[tuple[int, Any]]:
     """Work of a single chunk: the selection."""
     for chunk in chunks:
-        yield chunk, _Selections(task, top).best()
+        yield chunk, compare(task, top).best()
 
 
-class _Selections:
-    """Selections of values, compared among the best rows."""
+class Selections:
+    """Selections of values, compared by greedy batches of the mean energy among the best rows."""
+
+    tries, compared = TRIES, COMPARED
 
     def __init__(self, task: LibrarySearch, top: Top) -> None:
         self.task, self.columns = task, _columns(task)
         place = place_in_group(_cells(top["groups"]))
         order = torch.argsort(place, stable=True)  # the best of each cell first
-        rows = order[:COMPARED].sort().values
+        rows = order[: self.compared].sort().values
         self.scores, self.groups = top["score"][rows], top["groups"][rows]
         self.codes = [self.groups[:, column].unique(return_inverse=True) for column in self.columns]
         at_most = list(task.library.limits.at_most_distinct.values())
@@ -115,17 +142,21 @@ class _Selections:
         once = task.library.rules.allow_repeats
         self.original = torch.arange(len(X)) if once else original_inputs(X, task.library.encoder)
         self.X = X.to(task.posterior.points)
+        self.values: dict[tuple[tuple[int, ...], ...], tuple[int, float]] = {}
+        self._look_at_rows()
+
+    def _look_at_rows(self) -> None:
+        task = self.task
         with torch.no_grad():
             parts = [task.posterior.mean_variance_and_features(x) for x in self.X.split(SCORED_AT_ONCE)]
             self.mean, self.variance, self.F = (torch.cat(some) for some in zip(*parts, strict=True))
             self.noise = torch.cat([task.posterior.noise(x) for x in self.X.split(SCORED_AT_ONCE)])
-        self.values: dict[tuple[tuple[int, ...], ...], tuple[int, float]] = {}
 
     def best(self) -> dict[str, Any]:
         """The values of the best selection, and what was compared."""
         counts = [math.comb(len(values), k) for k, (values, _) in zip(self.most, self.codes, strict=True)]
         total = math.prod(counts)
-        if total <= TRIES:
+        if total <= self.tries:
             ways = [itertools.combinations(range(len(v)), k) for k, (v, _) in zip(self.most, self.codes, strict=True)]
             for selection in itertools.product(*ways):
                 self._value(selection)
@@ -143,7 +174,7 @@ class _Selections:
             others = [other for other in self._neighbours(here) if other not in self.values]
             others.sort(key=self._promise, reverse=True)
             before = self.values[here]
-            for other in others[: TRIES - len(self.values)]:
+            for other in others[: self.tries - len(self.values)]:
                 if self._value(other) > before:
                     here = other
                     break
@@ -210,7 +241,12 @@ def values_bound(found: PlateValues, rows: Tensor, X: Tensor, value: float) -> f
     """The bound above for a batch: its row numbers (q), inputs (q x d) and value."""
     task, top, q = found.task, found.top, len(rows)
     prefixes = torch.linspace(0, q, PREFIXES + 1).round().long().unique() if task.T else torch.zeros(1).long()
-    bound, information = _bounds(task.posterior, task, top, rows, X, prefixes)
+    return max(_bound(found, *_bounds(task.posterior, task, top, rows, X, prefixes), q), value)
+
+
+def _bound(found: PlateValues, bound: Tensor, information: Tensor, q: int) -> float:
+    """The smallest over prefixes (p), columns and caps, from bounds of the rows kept (n x p)."""
+    task, top = found.task, found.top
     rest = (place_in_group(_cells(top["groups"])) == q).nonzero().squeeze(-1).repeat(q)  # as many as may be chosen
     groups = torch.cat([top["groups"], top["groups"][rest]])
     beyond = top["score"][-1:].expand(q if len(top["row"]) > KEPT else 0)  # of unknown values
@@ -221,7 +257,7 @@ def values_bound(found: PlateValues, rows: Tensor, X: Tensor, value: float) -> f
             for some in _within_caps(known, groups, task.library.limits.at_most.values(), column):
                 every = torch.cat([known[some], beyond])
                 totals.append(task.T * gained + best_of_values(every, groups[some, column], q, most))
-    return max(min(totals), value)
+    return min(totals)
 
 
 def _within_caps(bound: Tensor, groups: Tensor, caps: Iterable[int], column: int) -> Iterator[Tensor]:

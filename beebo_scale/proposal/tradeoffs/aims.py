@@ -39,6 +39,7 @@ class Aims:
         names: of the targets with an aim.
         weights: of the sum that is to become large, t, where no target has a direction.
         floor: of that sum, the worst of measured rows.
+        inputs: measured ones with all targets, n x d.
         notes: one line each.
     """
 
@@ -50,7 +51,17 @@ class Aims:
     names: tuple[str, ...]
     weights: Tensor
     floor: float
+    inputs: Tensor
     notes: tuple[str, ...] = ()
+
+    @property
+    def order(self) -> Tensor:
+        """Measured inputs, those on the front first, then by their heights, n."""
+        heights = self.known.clamp_min(0.0).prod(-1) if self.names else self.known.new_zeros(len(self.met))
+        near = (self.known.unsqueeze(1) >= self.front).all(-1).any(-1) if len(self.front) else heights > torch.inf
+        return (heights + near * (1.0 + heights.max()) + 2.0 * self.met * (1.0 + heights.max())).argsort(
+            descending=True, stable=True
+        )
 
     def worth(self, q: int, samples: int) -> Worth:
         """The energy of a batch of q."""
@@ -103,7 +114,7 @@ def aims_of(surrogate: Surrogate, choice: Choice, device: torch.device | str = "
         words = limits_in_words({task.name: task.limits for task in tasks if task.limited})
         notes.append(f"no measured row keeps {words} yet: the batch goes where that is likely, whatever its targets")
     if not names:
-        return Aims(posterior, bare, mean[:0, :0], mean[:, :0], met, names, weights, floor, tuple(notes))
+        return Aims(posterior, bare, mean[:0, :0], mean[:, :0], met, names, weights, floor, X, tuple(notes))
     Y = bare.heights(mean)  # signed own units, n x m
     reference = _reference(choice, names, Y[met] if bool(met.any()) else Y, bare)
     unit = Y.std(0) if len(Y) > 1 else Y.new_zeros(len(names))
@@ -113,7 +124,7 @@ def aims_of(surrogate: Surrogate, choice: Choice, device: torch.device | str = "
     if not bool(inside.any()) and bool(met.any()):
         notes.append("no measured row is better than the reference point in all targets yet")
     front = heights[inside]
-    return Aims(posterior, outcomes, front[nondominated(front)], heights, met, names, weights, floor, tuple(notes))
+    return Aims(posterior, outcomes, front[nondominated(front)], heights, met, names, weights, floor, X, tuple(notes))
 
 
 def check_measured(table: Table, choice: Choice) -> None:
@@ -139,8 +150,8 @@ def check_measured(table: Table, choice: Choice) -> None:
         if (signs * y[together][:, aims] <= signs * point).all():
             words = ", ".join(f"{name}:{choice.reference[name]:g}" for name in table.aims)
             raise InputError(
-                f"{table.source}: the reference point {words} is at least as good as every measured row in all targets; "
-                "give values that are just not good enough, or leave it out"
+                f"{table.source}: the reference point {words} is as good as every measured row in all targets, or "
+                "better; give values that are just not good enough, or leave it out"
             )
 
 

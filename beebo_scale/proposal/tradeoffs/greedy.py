@@ -74,13 +74,15 @@ class TradeoffGreedy:
             self.level = worth.joint.best.clone()  # s x w, what the front and the chosen rows reach
             self.reached = self.level.new_empty(0, *self.level.shape)  # rows drawn x s x w
 
-    def choose(self) -> None:
-        """All q rows, or as many as have room."""
+    def choose(self, given: int = 0) -> None:
+        """All q rows, or as many as have room; the first `given` rows are taken whatever they are worth."""
         with torch.no_grad():
-            for _ in track(range(self.q), "choosing the batch"):
+            for row in track(range(self.q), "choosing the batch"):
                 gains = self.T * information(self.V, self.noise)
                 self._note_bound(gains)
-                best = self._best(gains)
+                if row < given and self.samples is not None:
+                    self._look_again(torch.tensor([row]))
+                best = row if row < given else self._best(gains)
                 if best is None:
                     return
                 self._accept(best, float(self.energy[best]), float(gains[best]))
@@ -153,9 +155,7 @@ class TradeoffGreedy:
         self.V = self.V - B @ B.mT
 
     def _note_bound(self, gains: Tensor) -> None:
-        """a(X) <= a(S) + the q largest of what rows may add to S; chosen rows add no information, and rows that are
-        shut count, too.
-        """
+        """a(X) <= a(S) + the q largest of what rows may add to S, rows without room among them."""
         chosen = torch.zeros_like(self.open)
         chosen[self.chosen] = True
         if self.worth.joint is None:  # energies are a plain sum, and may be negative

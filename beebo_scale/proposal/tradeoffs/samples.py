@@ -12,9 +12,9 @@ from ...surrogates.data.pairs import PairsPosterior
 class JointSamples:
     """S joint samples of all targets, extended point by point without a change to what was drawn before.
 
-    With L L' = C over the pairs that are known and W = L^-1 C(known, new), new pairs are mean + W' z + R e, R R' what is
-    left of their covariance, z the normal numbers of the known pairs and e new ones: the exact joint distribution, up to
-    a jitter that enters samples only. Half of the samples are the other half mirrored at the mean.
+    With L L' = C over the pairs that are known and W = L^-1 C(known, new), new pairs are mean + W' z + R e, R R' what
+    is left of their covariance, z the normal numbers of the known pairs and e new ones: the exact joint distribution,
+    up to a jitter that enters samples only. Half of the samples are the other half mirrored at the mean.
 
     Args:
         posterior: of several targets.

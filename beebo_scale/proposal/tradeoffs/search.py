@@ -9,7 +9,7 @@ r"""A batch for several targets from a library that is never whole in memory.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from math import sqrt
@@ -27,6 +27,8 @@ from ..library.best_rows import Top, best_of
 from ..library.encoded import EncodedLibrary
 from ..library.exclusion import original_inputs
 from ..library.limits import LimitState
+from ..library.plate_values import Selections, choose_values
+from ..library.shortlist import LibrarySearch
 from .aims import Aims
 from .greedy import TradeoffGreedy, moments
 from .samples import JointSamples
@@ -72,21 +74,23 @@ def choose_tradeoff(
     if pending is not None and len(pending):
         posterior = posterior.augment(pending.to(posterior.points))
     keep = _rows(posterior, q)
-    merge = partial(best_of, keep=keep)
-    worth = aims.worth(q, SAMPLES)
-    scored = partial(_scored, posterior, library, worth, T, merge)
-    top = runner.reduce("scores of several targets", library.count, scored, merge)
-    picked = runner.deal(
-        "choice of several targets", 1, partial(_pick, aims, posterior, library, choice, T, top, keep)
-    )[0]
+    merge, scored = partial(best_of, keep=keep), partial(score, posterior, worth=aims.worth(q, SAMPLES), T=T)
+    task, plate = LibrarySearch(posterior, library, q, T, 1.0), None
+    if library.limits.at_most_distinct:
+        plate = choose_values(task, runner, scored, partial(_Selections, aims=aims, seed=choice.seed))
+        task = plate.task
+    top = runner.reduce("scores of several targets", library.count, partial(_scored, task, scored, merge), merge)
+    work = partial(_pick, aims, posterior, library, choice, T, top, keep)
+    picked = runner.deal("choice of several targets", 1, work)[0]
     rows, counts = picked.pop("rows"), top["counts"] | {}
     counts["repeated"] = counts.get("repeated", 0) + picked.pop("repeated")
     if len(rows) < q:
         raise library.too_few(q, len(rows), counts, limited=bool(library.limits))
     library.check_lists(counts)
-    return TradeoffBatch(
-        rows, picked.pop("gain"), library.rows(rows)[0], picked["certificate"], {"rows": len(library), **counts}
-    )
+    certificate = picked["certificate"]
+    if plate is not None:
+        certificate |= plate.record | {"upper_bound": max(plate.bound(), certificate["value"])}
+    return TradeoffBatch(rows, picked["gain"], library.rows(rows)[0], certificate, {"rows": len(library), **counts})
 
 
 def _rows(posterior: PairsPosterior, q: int) -> int:
@@ -96,17 +100,48 @@ def _rows(posterior: PairsPosterior, q: int) -> int:
 
 
 def _scored(
-    posterior: PairsPosterior, library: EncodedLibrary, worth: Worth, T: float, merge: Any, chunks: Sequence[int]
+    task: LibrarySearch, scored: Callable[[Tensor], Tensor], merge: Any, chunks: Sequence[int]
 ) -> Iterator[tuple[int, Top]]:
-    for number, chunk in track(library.chunks(chunks), "scoring the library", total=len(chunks)):
-        inside = chunk.eligible.nonzero().squeeze(-1)
-        scores = score(posterior, chunk.X(inside), worth, T)
-        yield (
-            number,
-            merge(
-                {"score": scores, "row": chunk.first + inside, "groups": chunk.groups[inside], "counts": chunk.counts}
-            ),
-        )
+    for number, chunk in track(task.library.chunks(chunks), "scoring the library", total=len(chunks)):
+        inside = (chunk.eligible & task.inside(chunk.groups)).nonzero().squeeze(-1)
+        groups = chunk.groups[inside]
+        top = {"score": scored(chunk.X(inside)), "row": chunk.first + inside, "groups": groups, "counts": chunk.counts}
+        yield number, merge(top)
+
+
+class _Selections(Selections):
+    """Selections of values, compared by greedy batches for several targets."""
+
+    tries, compared = 16, 1024
+
+    def __init__(self, task: LibrarySearch, top: Top, aims: Aims, seed: int) -> None:
+        self.aims, self.seed, self.worth = aims, seed, aims.worth(task.q, SAMPLES // 2)
+        super().__init__(task, top)
+
+    def _look_at_rows(self) -> None:
+        """`TradeoffGreedy` does, each time."""
+
+    def _greedy(self, rows: Tensor) -> tuple[int, float]:
+        task, X = self.task, self.X[rows.to(self.X.device)]
+        shut = _Shut(task.library, X, self.groups[rows], self.original[rows])
+        posterior: Any = task.posterior
+        state = TradeoffGreedy(posterior, X, self.worth, task.T, task.q, SAMPLES // 2, self.seed, shut)
+        state.choose()
+        return len(state.chosen), sum(state.gains)
+
+
+class _Shut:
+    """Rows without room, as a batch grows: by the limits, and copies of what was chosen."""
+
+    def __init__(self, library: EncodedLibrary, X: Tensor, groups: Tensor, original: Tensor) -> None:
+        self.limits = LimitState(library.limits, library.encoder)
+        self.X, self.groups, self.original = X, groups, original
+
+    def __call__(self, row: int) -> Tensor:
+        """K booleans, once a row is chosen."""
+        self.limits.take(self.X[row], self.groups[row])
+        shut = self.limits.shut(self.X, self.groups, last=True).cpu()
+        return shut | (self.original == self.original[row])
 
 
 def score(posterior: PairsPosterior, X: Tensor, worth: Worth, T: float) -> Tensor:
@@ -140,13 +175,7 @@ def _pick(
     for chunk in chunks:
         samples = SAMPLES
         while True:
-            limits = LimitState(library.limits, library.encoder)
-
-            def shut(row: int, limits: LimitState = limits) -> Tensor:
-                limits.take(X[row], groups[row])
-                return limits.shut(X, groups, last=True) | (original == original[row])
-
-            worth = aims.worth(choice.q, samples)
+            worth, shut = aims.worth(choice.q, samples), _Shut(library, X, groups, original)
             state = TradeoffGreedy(posterior, X, worth, T, choice.q, samples, choice.seed, shut)
             state.best_left_out = left_out
             if not library.limits.columns:

@@ -17,15 +17,17 @@ SEED = 2_305_843_009  # of directions
 
 
 class Worth(Protocol):
-    """The energy of points with several targets.
+    """The energy of points with several targets."""
 
-    Attributes:
-        joint: the improvement that points of a batch share, times `factor`; None where each is worth what it is alone.
-        factor: from an improvement to an energy.
-    """
+    @property
+    def joint(self) -> Improvement | None:
+        """The improvement that points of a batch share, times `factor`; None where each is worth what it is alone."""
+        ...
 
-    joint: Improvement | None
-    factor: float
+    @property
+    def factor(self) -> float:
+        """From an improvement to an energy."""
+        ...
 
     def alone(self, mean: Tensor, covar: Tensor) -> Tensor:
         """The energy of single points, n x t and n x t x t -> n; in a batch no point adds more."""
@@ -36,7 +38,7 @@ class Worth(Protocol):
 class FrontWorth:
     """q times the expected improvement of the hypervolume, see `Improvement`, as a mean advance of the front.
 
-    A front whose hypervolume H in m targets advances by e standard deviations in all of them gains about m H^((m-1)/m) e.
+    A front whose hypervolume H in m targets advances by e standard deviations in all gains about m H^((m-1)/m) e.
     Divided by m H^((m-1)/m), H at least one, the energy is in standard deviations as the mean energy is, wherever the
     reference point lies.
 
@@ -55,7 +57,7 @@ class FrontWorth:
 
 @dataclass(frozen=True, eq=False)
 class InsideWorth:
-    """One target, or a weighted sum, where limits are kept: the sum over points of E[(w f - floor) x (limits are kept)].
+    """One target, or a weighted sum, where limits are kept: the sum over points of E[(w f - floor) (limits are kept)].
 
     Attributes:
         outcomes: the limits.

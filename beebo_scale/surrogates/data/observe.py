@@ -58,7 +58,7 @@ def _several(
     scales = [target_scale(column[~column.isnan()], transform, False, robust) for column in y.T]
     free = (-math.inf, math.inf)
     tasks = tuple(
-        Task(n, w, s, table.aims.get(n, ""), tuple(table.limits.get(n, free)))
+        Task(n, w, s, table.aims.get(n, ""), table.limits.get(n, free))
         for (n, w), s in zip(table.weights.items(), scales, strict=True)
     )
     batch, levels = batch_codes(table.batch)

@@ -1,4 +1,4 @@
-"""The posterior of all targets at once: each point stands for its pairs with every task, x1 t1, x1 t2, ..., x2 t1, ...."""
+"""The posterior of all targets at once: each point stands for its pairs with every task, x1 t1, x1 t2, x2 t1, ...."""
 
 from __future__ import annotations
 
@@ -56,6 +56,11 @@ class PairsPosterior(Posterior):
     def points(self) -> Tensor:
         """The known points without task and batch; one comes once for each task that was measured there."""
         return self.base.points[:, : -1 - len(self.after)]
+
+    @property
+    def outputs(self) -> int:
+        """One for each task."""
+        return self.tasks
 
     @property
     def rank(self) -> int:

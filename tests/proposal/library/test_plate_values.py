@@ -51,7 +51,7 @@ def plate_of(seed):
 @pytest.mark.slow
 @pytest.mark.parametrize("tries", [64, 2])
 def test_batch_and_bound_against_every_batch(tries, monkeypatch):
-    monkeypatch.setattr(plate_values, "TRIES", tries)
+    monkeypatch.setattr(plate_values.Selections, "tries", tries)
     shares = []
     for seed in range(60):
         case = plate_of(seed)
