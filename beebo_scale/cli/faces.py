@@ -92,7 +92,7 @@ FACES = {
     "propose": Face(
         (Columns, Choice),
         without={
-            **dict.fromkeys(("target", "features", "noise_variance", "batch"), KNOWN),
+            **dict.fromkeys(("target", "features", "noise_variance", "batch", "require"), KNOWN),
             **{each.name: FIXED for each in settings_of(Fitting) if each.name != "seed"},
         },
     ),
@@ -109,6 +109,7 @@ FACES = {
         without={
             "id": "the rows of a landscape are named by their numbers",
             "batch": "a landscape is taken as measured at once",
+            "require": "baselines know no limits, so that a comparison would be none",
             "drop_invalid": "a landscape is played whole",
             "likelihood": "the strategies share one Gaussian surrogate",
             "temperature": "T' of each round is --temperatures",

@@ -39,6 +39,7 @@ def run(options: Namespace) -> Batch:
     columns, fitting, choice = FACE.read(options)
     fitting.check_noise(columns.noise_variance is not None)
     choice.check_source()
+    choice.check_aims(columns.aims, bool(columns.limits))
     check_batch(options)
     layout = layout_of(options, choice.seed)
     table = read_measured(options.measured, columns, choice)

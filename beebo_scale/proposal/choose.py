@@ -131,12 +131,14 @@ def energy_of(choice: Choice, surrogate: Surrogate) -> Energy:
     Raises:
         InputError: a value that the transformed target cannot have, or an energy with a direction of its own.
     """
+    tasks = surrogate.design.tasks
+    choice.check_aims([task.name for task in tasks if task.aim], any(task.limited for task in tasks))
     energy: Energy = NAMED[choice.energy]() if isinstance(choice.energy, str) else choice.energy
     if isinstance(energy, PointEnergy) and choice.minimize:
         raise InputError(f"{type(energy).__name__} says itself what is good; leave minimize as it is")
     if choice.hit is None:
         return energy
-    if surrogate.design.tasks:
+    if tasks:
         raise InputError("a value to hit goes with one target; leave hit out, or name one target")
     value = surrogate.scale.standardise(torch.tensor(choice.hit, dtype=torch.float64))
     if not bool(torch.isfinite(value)):

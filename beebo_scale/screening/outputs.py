@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ..errors import InputError
-from .batch import check_folder, dropped_path, run_path
+from .batch import check_folder, dropped_path, front_path, run_path
 from .files.opening import open_source, split_sheet
 from .invalid import COLUMNS
 from .plates.layout import MAP_COLUMNS, plate_paths
@@ -73,6 +73,8 @@ def batch_outputs(out: str | os.PathLike[str], plate: bool = False, dropped: boo
     """A batch and what comes beside it: its run file, the plate map and its picture, the list of rows left out."""
     table, picture = plate_paths(out)
     found = [Output(Path(out), table_form(["rank"], LAST, BESIDE), "out"), Output(run_path(out), _is_run)]
+    if front_path(out).exists():
+        found.append(Output(front_path(out), lambda path: run_path(out).exists() and _is_run(run_path(out))))
     if plate:
         form = table_form(MAP_COLUMNS, LAST, BESIDE)
         found += [Output(table, form), Output(picture, lambda path: table.exists() and form(table))]

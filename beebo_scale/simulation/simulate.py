@@ -24,7 +24,8 @@ from .loop import Plan, Run
 from .problems.functions import TestFunction
 from .processes import run_all
 from .results import Results, collect
-from .strategies import Beebo, Greedy, Learned, MaxBeebo, Random, Thompson, UpperConfidence
+from .strategies import Beebo, Greedy, Learned, MaxBeebo, Random, Thompson, UpperConfidence, WeightedBeebo
+from .tradeoffs import TradeoffLandscape
 from .world import Strategy
 
 
@@ -65,6 +66,7 @@ MAKERS: dict[str, Callable[[Options], Strategy]] = {
     "q-logei": lambda o: MonteCarlo(o.fitting, "log-ei", o.kappa, o.search.restarts),
     "mean-beebo": lambda o: Beebo(o.fitting, o.schedule, search=o.search),
     "max-beebo": lambda o: MaxBeebo(o.fitting, o.schedule, search=o.search),
+    "weighted-beebo": lambda o: WeightedBeebo(o.fitting, o.schedule, search=o.search),
     "kb-logei": lambda o: KrigingBeliever(o.fitting),
     "gp-bucb": lambda o: BatchUpperConfidence(o.fitting, kappa=o.kappa, last_kappa=o.last_kappa),
     "local-penalisation": lambda o: LocalPenalisation(o.fitting),
@@ -74,6 +76,7 @@ MAKERS: dict[str, Callable[[Options], Strategy]] = {
     "rahbo": lambda o: RiskAverse(o.fitting, kappa=o.kappa, last_kappa=o.last_kappa, risk=o.risk),
 }
 LANDSCAPE_STRATEGIES = ("random", "greedy", "ucb", "thompson", "rf-greedy", "mean-beebo", "max-beebo")
+TRADEOFF_STRATEGIES = ("random", "greedy", "ucb", "thompson", "weighted-beebo", "mean-beebo")  # all but the last: a sum
 FUNCTION_STRATEGIES = ("random", "thompson", "q-ucb", "q-logei", "mean-beebo", "max-beebo")
 MORE_FUNCTION_STRATEGIES = ("kb-logei", "gp-bucb", "local-penalisation", "gibbon", "gibbon-scaled", "turbo")
 NOISE_STRATEGIES = ("rahbo",)  # for functions whose noise depends on the inputs
@@ -134,7 +137,8 @@ def _strategies(
 ) -> dict[str, Strategy]:
     """Strategies by name, in order."""
     others = (*FUNCTION_STRATEGIES, *MORE_FUNCTION_STRATEGIES, *NOISE_STRATEGIES)
-    known = LANDSCAPE_STRATEGIES if isinstance(world, Landscape) else others
+    known: tuple[str, ...] = LANDSCAPE_STRATEGIES if isinstance(world, Landscape) else others
+    known = TRADEOFF_STRATEGIES if isinstance(world, TradeoffLandscape) else known
     if not given or isinstance(given, str):
         raise InputError(f"give a list of strategies, of {', '.join(known)}")
     if isinstance(given, Mapping):

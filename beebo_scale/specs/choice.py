@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from numbers import Integral
@@ -11,7 +11,6 @@ from typing import Any, Literal, get_args
 
 from ..errors import InputError
 from ..temperature import check_temperature
-from .columns import Columns
 from .setting import Reader, check_least, number, one_of, part, refuse, setting, text, whole_number
 from .texts import parse_bounds, parse_counts, parse_names, parse_point, parse_texts
 
@@ -298,18 +297,21 @@ class Choice:
         named = {name: _several(getattr(self, name)) for name in ("library", "pending", "exclude")}
         return {name: str(value) for name, values in named.items() for value in values if _is_path(value)}
 
-    def check_aims(self, columns: Columns) -> None:
+    def check_aims(self, aims: Collection[str], limited: bool) -> None:
         """Refuse what does not go with targets that have directions, or with limits on outcomes.
+
+        Args:
+            aims: names of the targets with directions.
+            limited: whether outcomes have limits.
 
         Raises:
             InputError: the first of it.
         """
-        aims, several = columns.aims, bool(columns.aims or columns.limits)
         if aims and self.minimize:
             raise InputError("--minimize goes with a target without a direction; write NAME:min instead")
-        if several and self.hit is not None:
+        if (aims or limited) and self.hit is not None:
             raise InputError("a value to hit goes with one target without limits; write a limit on both sides instead")
-        if several and self.energy != "mean":
+        if (aims or limited) and self.energy != "mean" and type(self.energy).__name__ != "MeanEnergy":
             raise InputError("an energy goes with one target, or a weighted sum, without limits; leave it out")
         if self.reference and not aims:
             raise InputError("--reference goes with targets that have directions, such as --target yield:max,cost:min")

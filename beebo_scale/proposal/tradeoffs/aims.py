@@ -17,13 +17,14 @@ from ...screening import Table
 from ...specs import Choice
 from ...specs.aims import limits_in_words
 from ...surrogates.data.pairs import PairsPosterior
-from .worth import FrontWorth, InsideWorth, ShortfallWorth, Worth, improvement
+from .worth import ADVANCE, FrontWorth, InsideWorth, ShortfallWorth, Worth, improvement
 
 if TYPE_CHECKING:
     from ...surrogates import Surrogate
     from ...surrogates.data.tasks_and_batches import Task
 
 PREDICTED_AT_ONCE = 1024
+SHOWN = 1000  # measured rows that a run file lists, for its picture
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,7 +70,7 @@ class Aims:
             return ShortfallWorth(self.outcomes)
         if self.names:
             m = len(self.names)
-            advance = 1.0 / (m * max(hypervolume(self.front), 1.0) ** ((m - 1) / m))
+            advance = ADVANCE / (m * max(hypervolume(self.front), 1.0) ** ((m - 1) / m))
             factor = q * math.sqrt(self.posterior.amplitude) * advance
             return FrontWorth(improvement(self.outcomes, self.front, samples), factor)
         return InsideWorth(self.outcomes, self.weights, self.floor)
@@ -81,8 +82,13 @@ class Aims:
         if self.names:
             signs = self.front.new_tensor([s for s in self.outcomes.signs if s])
             own = signs * (self.front * self.outcomes.unit) + self.outcomes.reference
+            found["aims"] = {
+                name: "max" if s > 0 else "min" for name, s in zip(self.names, signs.tolist(), strict=True)
+            }
             found["reference"] = dict(zip(self.names, self.outcomes.reference.tolist(), strict=True))
             found["front"] = [dict(zip(self.names, row, strict=True)) for row in own.tolist()]
+            known = signs * (self.known * self.outcomes.unit) + self.outcomes.reference
+            found["measured"] = [[float(f"{value:.6g}") for value in row] for row in known[:SHOWN].tolist()]
             found["hypervolume"] = hypervolume(self.front) * float(self.outcomes.unit.prod())
         if self.outcomes.limited:
             found["measured_inside_limits"] = int(self.met.sum())
@@ -197,7 +203,4 @@ def _reference(choice: Choice, names: tuple[str, ...], Y: Tensor, outcomes: Outc
     signs = Y.new_tensor([s for s in outcomes.signs if s])
     if not choice.reference:
         return signs * reference_point(Y)
-    if set(choice.reference) != set(names):
-        wrong = sorted(set(choice.reference) ^ set(names))[0]
-        raise InputError(f"--reference: {wrong!r} is not in both; give a value of each of {', '.join(names)}")
     return Y.new_tensor([choice.reference[name] for name in names])
