@@ -16,8 +16,10 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from .fronts import reach
+from .fronts import orthant_volume, reach
 
+NODES = tuple(i / 2.0 - 5.0 for i in range(21))  # of the trapezoidal rule for a standard normal variable
+COMPARED = 64  # directions of a bound
 DRAWS = 256  # Sobol points of a point's own expectations
 TINY = 1e-12
 
@@ -94,6 +96,13 @@ class Outcomes:
         """Probability that all limits are kept, ... t and ... t x t -> ... ."""
         return self.drawn(mean, covar, draws(mean))[1].mean(-1)
 
+    def likely(self, mean: Tensor, variance: Tensor) -> Tensor:
+        """A bound of the probability that all limits are kept, also if the variances are too large, ... t -> ... ."""
+        sd, bound = variance.clamp_min(TINY**2).sqrt(), mean.new_ones(mean.shape[:-1])
+        for over in (self.low - mean, mean - self.high):  # beyond a limit the probability rises with the variance
+            bound = torch.minimum(bound, torch.where(over > 0, torch.special.ndtr(-over / sd), 1.0).amin(-1))
+        return bound
+
     def shortfall(self, mean: Tensor, covar: Tensor) -> Tensor:
         """How far limits are expected to be broken, the sum over targets in standard deviations, ... ."""
         sd = covar.diagonal(dim1=-2, dim2=-1).clamp_min(TINY**2).sqrt()
@@ -145,6 +154,33 @@ class Improvement:
         f, weight = self.outcomes.drawn(mean, covar, u)  # n x s x t, n x s
         found = reach(self.outcomes.heights(f).unsqueeze(-2), self.W[: len(u)])  # n x s x w
         return ((found - self.best[: len(u)]).clamp_min(0.0).mean(-1) * weight).mean(-1)
+
+    def ceiling(self, mean: Tensor, variance: Tensor) -> Tensor:
+        """A bound of `alone` from moments of each target by itself, n x t and n x t -> n.
+
+        The reach is the least over targets, so that its expectation is no larger than the least of the expectations of
+        the targets' own; with limits also no larger than sqrt(E[its square] P(limits are kept)). Of targets whose
+        heights are convex in standardised units it rises with the variance, so that a variance that is too large gives
+        a bound, too. By quadrature, over evenly chosen directions.
+        """
+        m = self.W.shape[-1]
+        W, best = self.W.reshape(-1, m), self.best.reshape(-1)
+        some = (W[:, 0] / W.norm(dim=-1)).argsort()[:: max(1, len(W) // COMPARED)]
+        nodes = mean.new_tensor(NODES)
+        weights = torch.exp(-0.5 * nodes.square())
+        weights = weights / weights.sum()
+        f = mean.unsqueeze(-2) + variance.sqrt().unsqueeze(-2) * nodes.unsqueeze(-1)  # n x nodes x t
+        heights = self.outcomes.heights(f).clamp_min(0.0)  # n x nodes x m
+        inside = self.outcomes.likely(mean, variance).unsqueeze(-1) if self.outcomes.limited else None
+        least = None
+        for j in range(m):
+            over = (orthant_volume(m) * (heights[..., j, None] / W[some, j]).pow(m) - best[some]).clamp_min(0.0)
+            own = torch.einsum("k,nkw->nw", weights, over)
+            if inside is not None:
+                own = torch.minimum(own, (torch.einsum("k,nkw->nw", weights, over.square()) * inside).sqrt())
+            least = own if least is None else torch.minimum(least, own)
+        assert least is not None
+        return least.mean(-1)
 
 
 def draws(like: Tensor, count: int = DRAWS) -> Tensor:

@@ -136,15 +136,14 @@ def botorch_batch(frame, rows, q, seed, parego):
     return np.array([place[tuple(x)] for x in found.tolist()]), None, fitted - start, time.process_time() - fitted
 
 
-def batch_of(method, frame, rows, q, seed, warm):
-    name, _, temperature = method.partition("@")
+def batch_of(name, temperature, frame, rows, q, seed, warm):
     if name == "random":
         left = np.setdiff1d(np.arange(len(frame)), rows)
         return np.random.default_rng([seed, 7]).choice(left, q, replace=False), None, 0.0, 0.0
     if name in ("qlognehvi", "qlogparego"):
         return botorch_batch(frame, rows, q, seed, name == "qlogparego")
     own = {"beebo": beebo, "weighted": weighted, "scalarised": scalarised}[name]
-    return own(frame, rows, q, seed, warm, float(temperature or 0.5))
+    return own(frame, rows, q, seed, warm, temperature)
 
 
 def share(frame, rows):
@@ -156,8 +155,11 @@ def run(frame, protocol, method, seed):
     size, rounds = PROTOCOLS[protocol]
     rows = np.random.default_rng(seed).choice(len(frame), size, replace=False)
     shares, fits, choices, warm = [share(frame, rows)], [], [], None
+    name, _, temperatures = method.partition("@")  # beebo@0.5,0: T' = 0.5, and 0 in the last round
+    first, _, last = temperatures.partition(",")
     for k in range(rounds):
-        new, warm, fit, choice = batch_of(method, frame, rows, size, 1000 * seed + k, warm)
+        temperature = float((last if last and k == rounds - 1 else first) or 0.5)
+        new, warm, fit, choice = batch_of(name, temperature, frame, rows, size, 1000 * seed + k, warm)
         rows = np.concatenate([rows, new])
         shares.append(share(frame, rows))
         fits.append(round(fit, 2))

@@ -23,7 +23,7 @@ from .worth import Worth, information
 AT_ONCE = 16  # rows looked at again together at first, and twice as many each time that was not enough
 FIRST = 256  # rows drawn at once at the beginning
 PAIRS = 8192  # pairs drawn jointly, at most: their factor takes 512 MB
-FEATURES_AT_ONCE = 1024  # rows
+FEATURES_AT_ONCE = 512  # rows
 
 
 class TradeoffGreedy:
@@ -54,11 +54,14 @@ class TradeoffGreedy:
         self.posterior, self.worth, self.T, self.q, self.shut = posterior, worth, T, q, shut
         t, self.X = posterior.tasks, X.to(posterior.points)
         with torch.no_grad():
-            parts = [moments(posterior, x) for x in self.X.split(FEATURES_AT_ONCE)]
-            self.mean, self.V, self.noise = (torch.cat([part[i] for part in parts]) for i in (0, 1, 2))
-            self.F = torch.cat([part[3] for part in parts])  # (M t) x r
-            del parts
-            self.energy = worth.alone(self.mean, self.V)  # M, a bound where there are samples
+            self.F = self.X.new_empty(len(X) * t, posterior.rank)
+            parts = []
+            for i, x in enumerate(self.X.split(FEATURES_AT_ONCE)):
+                *some, F = moments(posterior, x)
+                self.F[i * FEATURES_AT_ONCE * t :][: len(F)] = F
+                parts.append((*some, worth.alone(some[0], some[1])))
+            # the energy is a bound where there are samples; M x t, M x t x t, M x t, M
+            self.mean, self.V, self.noise, self.energy = (torch.cat(each) for each in zip(*parts, strict=True))
         self.columns = self.mean.new_empty(len(X) * t, q * t)
         self.open = torch.ones(len(X), dtype=torch.bool, device=self.X.device)
         self.chosen: list[int] = []

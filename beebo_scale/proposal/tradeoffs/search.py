@@ -2,7 +2,9 @@ r"""A batch for several targets from a library that is never whole in memory.
 
     score(x) = energy of x alone + T/2 logdet(1 + Sigma^-1/2 V(x) Sigma^-1/2) >= gain(x | S) for every S
 
-1. Stream the library once and keep the rows with the best scores; the best score left out bounds all others.
+1. Stream the library once and keep the rows with the best scores; the best score left out bounds all others. Where the
+   posterior knows many rows a bound takes the place of the score: the exact mean with a variance given some of the
+   measured rows only (`PairsPosterior.coarse`), which costs a small part.
 2. Lazy greedy choice among them (`TradeoffGreedy`), drawing jointly only rows that could win.
 3. The batch is drawn anew, to say what it is worth without the luck of the draw that chose it.
 """
@@ -37,7 +39,8 @@ from .worth import Worth, information, standard_error
 SAMPLES, MOST_SAMPLES = 128, 512  # joint samples that choose, at first and at most
 ERROR = 0.1  # of the improvement: a larger standard error asks for twice as many samples
 JUDGED = 1024  # fresh samples of the batch
-SCORED_AT_ONCE = 256
+SCORED_AT_ONCE = 512
+COARSE = 256  # measured inputs that variances are bounded by
 MEMORY = 1 << 30  # bytes for features and columns of the rows among which the batch is chosen
 
 
@@ -145,12 +148,18 @@ class _Shut:
 
 
 def score(posterior: PairsPosterior, X: Tensor, worth: Worth, T: float) -> Tensor:
-    """What single points are worth with nothing chosen, n x d -> n on the CPU."""
+    """What single points are worth with nothing chosen, or a bound of it, n x d -> n on the CPU."""
     scores = torch.empty(len(X), dtype=torch.float64)
+    coarse = posterior.coarse(COARSE)
     with torch.no_grad():
         for rows in torch.arange(len(X)).split(SCORED_AT_ONCE):
-            mean, V, noise, _ = moments(posterior, X[rows].to(posterior.points))
-            scores[rows] = (worth.alone(mean, V) + T * information(V, noise)).cpu().double()
+            x = X[rows].to(posterior.points)
+            mean, V, noise, _ = moments(coarse, x)
+            if coarse is posterior:
+                energy = worth.alone(mean, V)
+            else:
+                energy = worth.ceiling(posterior.mean(x).reshape(mean.shape), V.diagonal(dim1=-2, dim2=-1))
+            scores[rows] = (energy + T * information(V, noise)).cpu().double()
     return scores
 
 

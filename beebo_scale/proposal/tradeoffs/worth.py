@@ -34,6 +34,10 @@ class Worth(Protocol):
         """The energy of single points, n x t and n x t x t -> n; in a batch no point adds more."""
         ...
 
+    def ceiling(self, mean: Tensor, variance: Tensor) -> Tensor:
+        """A bound of `alone`, also if the variances (n x t) are too large."""
+        ...
+
 
 @dataclass(frozen=True, eq=False)
 class FrontWorth:
@@ -55,6 +59,10 @@ class FrontWorth:
     def alone(self, mean: Tensor, covar: Tensor) -> Tensor:
         """See `Worth`."""
         return self.factor * self.joint.alone(mean, covar)
+
+    def ceiling(self, mean: Tensor, variance: Tensor) -> Tensor:
+        """See `Worth`."""
+        return self.factor * self.joint.ceiling(mean, variance)
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,6 +86,12 @@ class InsideWorth:
         f, weight = self.outcomes.drawn(mean, covar, draws(mean))
         return ((f @ self.weights - self.floor) * weight).mean(-1)
 
+    def ceiling(self, mean: Tensor, variance: Tensor) -> Tensor:
+        """See `Worth`; the height's own part above the floor, and Cauchy and Schwarz for the limits."""
+        height = mean @ self.weights - self.floor
+        square = height.square() + (variance.sqrt() @ self.weights.abs()).square()  # whatever the correlation
+        return (square * self.outcomes.likely(mean, variance)).sqrt()
+
 
 @dataclass(frozen=True, eq=False)
 class ShortfallWorth:
@@ -96,6 +110,11 @@ class ShortfallWorth:
     def alone(self, mean: Tensor, covar: Tensor) -> Tensor:
         """See `Worth`."""
         return -self.outcomes.shortfall(mean, covar)
+
+    def ceiling(self, mean: Tensor, variance: Tensor) -> Tensor:
+        """See `Worth`; a target of known value falls short of its limits by less."""
+        low, high = self.outcomes.low, self.outcomes.high
+        return -((low - mean).clamp_min(0.0) + (mean - high).clamp_min(0.0)).nan_to_num(0.0).sum(-1)
 
 
 def improvement(outcomes: Outcomes, front: Tensor, samples: int, seed: int = SEED) -> Improvement:

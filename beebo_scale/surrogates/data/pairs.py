@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
 import torch
+from gpytorch.kernels import ProductKernel
 from torch import Tensor
 
+from ...kernels.screen import TaskKernel
+from ...kernels.stationary import gram
 from ...kernels.task_sums import insert_tasks
+from ...linalg.roots import CholeskyRoot
 from ...posterior import Posterior
 from ...protocols import Noise
 
@@ -84,7 +88,51 @@ class PairsPosterior(Posterior):
 
     def mean(self, X: Tensor) -> Tensor:
         """Posterior means, ... q x d -> ... (q t)."""
-        return self.base.mean(self.pairs(X))
+        if self._by_input is None:
+            return self.base.mean(self.pairs(X))
+        kernel, inputs, weights = self._by_input
+        base: Any = self.base
+        K = gram(kernel, X.reshape(-1, X.shape[-1]), inputs)
+        return base.prior_mean(self.pairs(X)) + (K @ weights).reshape(*X.shape[:-2], -1)
+
+    @cached_property
+    def _by_input(self) -> tuple[Any, Tensor, Tensor] | None:
+        """Where k((x, s), (z, t)) = k(x, z) B[s, t]: k, the different inputs (n x d) and sum_t B[s, t] alpha (n x t).
+
+        The means of all tasks then take one evaluation of k(x, z) for each input, not one for each pair of pairs.
+        """
+        base: Any = self.base
+        kernel = getattr(base, "kernel", None)
+        parts: list[Any] = list(kernel.kernels) if isinstance(kernel, ProductKernel) and not self.after else []
+        if base.warp is not None or len(parts) < 2 or not isinstance(parts[-1], TaskKernel):
+            return None
+        if any(part.active_dims is None for part in parts):
+            return None
+        with torch.no_grad():
+            inputs, place = torch.unique(base.centers[:, :-1], dim=0, return_inverse=True)
+            B = parts[-1].covariance.to(base.centers)
+            each = B[base.centers[:, -1].round().long()] * base.weights.unsqueeze(-1)  # pairs x t
+            weights = each.new_zeros(len(inputs), self.tasks).index_add(0, place, each)
+        return parts[0] if len(parts) == 2 else ProductKernel(*parts[:-1]), inputs, weights
+
+    def coarse(self, count: int) -> PairsPosterior:
+        """A posterior that knows `count` of the measured inputs only; itself where it knows no more, or is approximate.
+
+        Knowing less, it has no smaller variance anywhere, at the price of so many centers. Its mean is of no use.
+        """
+        base: Any = self.base
+        if base.rank <= count * self.tasks or base.up is not None or not base.exact or base.warp is not None:
+            return self
+        with torch.no_grad():
+            inputs = torch.unique(base.centers[:, : base.centers.shape[-1] - 1 - len(self.after)], dim=0)
+            chosen = torch.randperm(len(inputs), generator=torch.Generator().manual_seed(0))[:count]
+            X = inputs[chosen.to(inputs.device)]
+            P = self.pairs(X)
+            L = torch.linalg.cholesky(base.prior_covar(P, P) + self.noise(X).diag())
+            known = replace(
+                base, centers=P, weights=P.new_zeros(len(P)), down=CholeskyRoot(L), prior_variance=self.amplitude
+            )
+        return PairsPosterior(known, self.tasks, self.after)
 
     def mean_variance_and_features(self, X: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Of all pairs: ... (q t), ... (q t) and ... (q t) x r."""
