@@ -239,7 +239,9 @@ class _Chooser:
         record = {"certificate": batch.certificate, "library": batch.counts, "outcomes": aims.record}
         configuration = {"library": library.source, "limits": asdict(library.limits)}
         found = library.take(batch.rows).frame
-        return _Found(found, batch.X, batch.gain, configuration, record, library.library.invalid, aims.notes)
+        return _Found(
+            found, batch.X, batch.gain, configuration, record, library.library.invalid, (*aims.notes, *batch.notes)
+        )
 
     def _traded_box(self, aims: Aims, units: BoxUnits) -> _Found:
         """A batch for several targets from a box."""

@@ -123,6 +123,9 @@ def aims_of(surrogate: Surrogate, choice: Choice, device: torch.device | str = "
         return Aims(posterior, bare, mean[:0, :0], mean[:, :0], met, names, weights, floor, X, tuple(notes))
     Y = bare.heights(mean)  # signed own units, n x m
     reference = _reference(choice, names, Y[met] if bool(met.any()) else Y, bare)
+    if not choice.reference:
+        point = ", ".join(f"{name} {value:.4g}" for name, value in zip(names, reference.tolist(), strict=True))
+        notes.append(f"the reference point is taken from the measured front: {point}; give another by --reference")
     unit = Y.std(0) if len(Y) > 1 else Y.new_zeros(len(names))
     outcomes = Outcomes(own, signs, reference, torch.where(unit > 0, unit, 1.0), low, high)
     heights = outcomes.heights(mean)

@@ -54,6 +54,7 @@ class TradeoffBatch:
         X: the rows encoded, q x d.
         certificate: as of `CertifiedBatch`, beside samples and standard_error of the energy.
         counts: as of `CertifiedBatch`.
+        notes: what a user should know, one line each.
     """
 
     rows: Tensor
@@ -61,6 +62,18 @@ class TradeoffBatch:
     X: Tensor
     certificate: dict[str, Any]
     counts: dict[str, int]
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What a user should know, one line each."""
+        error, energy = (
+            self.certificate.get("standard_error", 0.0),
+            self.certificate.get("energy_by_fresh_samples", 0.0),
+        )
+        if error <= ERROR * energy:
+            return ()
+        samples = self.certificate["samples"]
+        return (f"the expected improvement is known to {error:.3g} of {energy:.3g} only, by {samples} samples",)
 
 
 def choose_tradeoff(

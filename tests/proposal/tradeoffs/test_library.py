@@ -10,6 +10,7 @@ import torch
 
 import beebo_scale as bs
 from beebo_scale.information import information_gain
+from beebo_scale.proposal.tradeoffs import search
 from beebo_scale.proposal.tradeoffs.aims import aims_of
 from beebo_scale.proposal.tradeoffs.greedy import TradeoffGreedy, moments
 from beebo_scale.proposal.tradeoffs.samples import JointSamples
@@ -142,6 +143,7 @@ def test_batch_of_a_front(surrogate):
     assert (turned.frame["mean of cost"] < 2.5).mean() > 0.5
 
 
+@pytest.mark.slow
 def test_limits_and_rules_of_the_plate(limited):
     rules = Limits({"acid": 4}, at_most_distinct={"temp": 1, "acid": 2})
     batch = bs.propose(limited, q=6, library=LIBRARY, temperature=0.1, limits=rules)
@@ -155,6 +157,7 @@ def test_limits_and_rules_of_the_plate(limited):
     assert free.run["outcomes"]["measured_inside_limits"] > 0
 
 
+@pytest.mark.slow
 def test_one_target_with_a_limit_and_with_none_that_is_kept():
     rows = frame_of(30)
     for require, words in (["purity>=95", "cost<=2.5"], ""), (["purity>=99"], "no measured row keeps purity >= 99 yet"):
@@ -180,3 +183,38 @@ def test_information_is_that_of_single_points(surrogate):
     _, V, noise, _ = moments(pairs, X)
     alone = [information_gain(pairs.covar(x[None]), pairs.noise(x[None])) for x in X]
     close(information(V, noise), torch.stack(alone))
+
+
+@pytest.mark.slow
+def test_bounds_of_many_rows(limited, surrogate, monkeypatch):
+    """What takes the place of scores in large libraries is never below them, and chooses the same batch."""
+    for own, rtol in ((surrogate, 1e-9), (limited, 1e-9)):
+        X = own.encoder.encode(bs.read_library(LIBRARY, own.encoder.kinds))
+        aims = aims_of(own, Choice(q=4, library="-", temperature=0.5))
+        posterior, coarse = aims.posterior, aims.posterior.coarse(6)
+        mean, V, noise, _ = moments(posterior, X)
+        close(posterior.mean(X), mean.flatten(), rtol, rtol)
+        _, wide, _, _ = moments(coarse, X)
+        assert coarse.rank == 6 * len(own.design.tasks)
+        assert bool((torch.linalg.eigvalsh(wide - V) > -1e-9).all())
+        worth = aims.worth(4, 128)
+        variance = wide.diagonal(dim1=-2, dim2=-1)
+        alone, ceiling = worth.alone(mean, V), worth.ceiling(mean, variance)
+        assert bool((ceiling >= alone - 0.02 * alone.max()).all())  # both by quadrature
+        assert bool((information(wide, noise) >= information(V, noise) - 1e-9).all())
+    before = bs.propose(surrogate, q=4, library=LIBRARY[:150], temperature=0.5)
+    monkeypatch.setattr(search, "COARSE", 6)
+    assert bs.propose(surrogate, q=4, library=LIBRARY[:150], temperature=0.5).frame.equals(before.frame)
+
+
+@pytest.mark.slow
+def test_bounds_with_one_target_and_limits():
+    for require in (["purity>=93", "cost<=4"], ["purity>=99"]):
+        own = bs.fit(bs.read_table(frame_of(30), "yield", features=FEATURES, require=require))
+        X = own.encoder.encode(bs.read_library(LIBRARY, own.encoder.kinds))
+        aims = aims_of(own, Choice(q=4, library="-"))
+        mean, V, _, _ = moments(aims.posterior, X)
+        _, wide, _, _ = moments(aims.posterior.coarse(6), X)
+        worth = aims.worth(4, 128)
+        ceiling = worth.ceiling(mean, wide.diagonal(dim1=-2, dim2=-1))
+        assert bool((ceiling >= worth.alone(mean, V) - 0.01).all())
