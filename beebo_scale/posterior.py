@@ -77,6 +77,11 @@ class Posterior(ABC):
         """The same posterior with another dtype or on another device (arguments as in `torch.Tensor.to`)."""
 
     @property
+    def outputs(self) -> int:
+        """How many values a point stands for: one, but where all targets of a point are asked for at once."""
+        return 1
+
+    @property
     def exact(self) -> bool:
         """Whether the features leave nothing out, so that `adapt` has nothing to add."""
         return True

@@ -32,6 +32,8 @@ ALLOWED = {
     "kernel_posterior": {"kernels", "linalg", "posterior", "protocols"},
     "information": {"posterior", *FOUNDATIONS},
     "bounds": {"information", "linalg", "posterior", *FOUNDATIONS},
+    "fronts": set(),
+    "outcomes": {"fronts"},
     "energy": {"information", "posterior", "protocols", *FOUNDATIONS},
     "screening": {"drawing", "errors", "memory", "specs"},
     "archives": {"errors", "screening"},
@@ -50,7 +52,8 @@ ALLOWED = {
     # Acquisition takes botorch models too.
     "acquisition": {"energy", "information", "posterior", "surrogates", *FOUNDATIONS},
     "training": {"archives", "surrogates", "screening", "posterior", *FOUNDATIONS},
-    "proposal": {"acquisition", "archives", "energy", "information", "bounds", "posterior", "protocols"}
+    "proposal": {"acquisition", "archives", "energy", "information", "bounds", "fronts", "outcomes"}
+    | {"posterior", "protocols"}
     | {"surrogates", "screening", "__init__", *FOUNDATIONS},  # __init__ has the version, and imports nothing
     "campaign": {
         "acquisition",
@@ -62,7 +65,17 @@ ALLOWED = {
         "temperature",
         *FOUNDATIONS,
     },
-    "simulation": {"acquisition", "archives", "datasets", "energy", "posterior", "proposal", "screening", "surrogates"}
+    "simulation": {
+        "acquisition",
+        "archives",
+        "datasets",
+        "energy",
+        "fronts",
+        "posterior",
+        "proposal",
+        "screening",
+        "surrogates",
+    }
     | {"temperature", *FOUNDATIONS},
     "report": {"surrogates", "screening", "training", "posterior", *FOUNDATIONS},
 }

@@ -19,7 +19,7 @@ from ..temperature import Steps
 
 HEADER = """\
 # The settings of this campaign. All but the names of targets and features, id, noise_variance and batch may be changed
-# between rounds; of several targets, the weights may.
+# between rounds; of several targets, the weights or directions may, and the limits of require.
 # temperatures holds T' of each round, 0 exploits, 2 explores; the last one also serves the rounds beyond.
 """
 WITHOUT = {  # settings that campaign.yaml does not hold
@@ -65,6 +65,7 @@ class Settings:
         self.choice.check_source()
         if self.choice.bounds is not None and self.columns.id is not None:
             raise InputError("id goes with a library; settings in a box have no names")
+        self.choice.check_aims(self.columns.aims, bool(self.columns.limits))
         if self.columns.several and self.choice.hit is not None:
             raise InputError("a value to hit goes with one target; leave hit out, or name one target")
         if self.columns.several and self.fitting.transform == HELD_OUT:

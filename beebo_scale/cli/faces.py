@@ -92,7 +92,7 @@ FACES = {
     "propose": Face(
         (Columns, Choice),
         without={
-            **dict.fromkeys(("target", "features", "noise_variance", "batch", "units"), KNOWN),
+            **dict.fromkeys(("target", "features", "noise_variance", "batch", "units", "require"), KNOWN),
             **{each.name: FIXED for each in settings_of(Fitting) if each.name != "seed"},
         },
     ),
@@ -110,12 +110,14 @@ FACES = {
             "id": "the rows of a landscape are named by their numbers",
             "batch": "a landscape is taken as measured at once",
             "units": "a landscape is one file, whose units are found",
+            "require": "baselines know no limits, so that a comparison would be none",
             "likelihood": "the strategies share one Gaussian surrogate",
             "temperature": "T' of each round is --temperatures",
             **dict.fromkeys(("library", "bounds", "integer", "constraints", "shared"), NO_BOX_CHOICE),
             **dict.fromkeys(("pending", "exclude", "allow_repeats"), "the loop knows what was measured"),
             **dict.fromkeys(
-                ("at_most", "min_distance"), "baselines know no limits, so that a comparison would be none"
+                ("at_most", "at_most_distinct", "min_distance"),
+                "baselines know no limits, so that a comparison would be none",
             ),
             **dict.fromkeys(("energy", "hit"), "the strategies are named by their energies"),
             "seed": "--seeds and --first-seed are those of the runs",

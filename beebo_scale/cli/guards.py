@@ -77,7 +77,7 @@ def check_simulation(options: Namespace, runs: Iterable[str]) -> None:
             Output(folder / "summary.csv", summary),
             Output(dropped_path(folder / "rounds.csv"), table_form(COLUMNS, ())),
             Output(folder / "summary.md", text_form("# Closed loops: ")),
-            Output(folder / "curves.png", lambda path: (folder / "summary.csv").exists()),
+            *(Output(folder / n, lambda path: (folder / "summary.csv").exists()) for n in ("curves.png", "front.png")),
         ],
         files,
     )

@@ -82,11 +82,14 @@ def run(options: Namespace) -> Results:
         TestFunction,
         simulate,
     )
+    from ..simulation.simulate import TRADEOFF_STRATEGIES
 
     columns, fitting, choice, rounds = FACE.read(options)
+    choice.check_aims(columns.aims, False)
     _check(options)
     world = _world(options, columns, choice)
     usual: tuple[str, ...] = FUNCTION_STRATEGIES if isinstance(world, TestFunction) else LANDSCAPE_STRATEGIES
+    usual = TRADEOFF_STRATEGIES if columns.aims else usual
     usual = usual if choice.choices is None else PRODUCT_STRATEGIES
     strategies = parse_names(options.strategies or ()) or usual
     check_simulation(options, [f"{name}-{options.first_seed + i}" for i in range(options.seeds) for name in strategies])
@@ -133,8 +136,10 @@ def _world(options: Namespace, columns: Columns, choice: Choice) -> Landscape | 
 
     if options.function is not None:
         return TestFunction(options.function, options.dimension, options.noise or 0.0, options.effective)
+    if columns.aims:
+        return _tradeoffs(options, columns, choice)
     if isinstance(columns.target, Mapping):
-        raise InputError("--landscape takes one --target, the column to improve")
+        raise InputError("--landscape takes one --target, the column to improve, or several with max or min each")
     if columns.target is None and options.landscape != GB1:
         raise InputError("--landscape needs --target, the column to improve")
     if choice.choices is not None:
@@ -160,6 +165,19 @@ def _world(options: Namespace, columns: Columns, choice: Choice) -> Landscape | 
     print(f"{options.landscape}: {len(landscape)} distinct inputs{left_out}; features: {kinds}", flush=True)
     for note in landscape.notes:
         print(f"note: {note}")
+    return landscape
+
+
+def _tradeoffs(options: Namespace, columns: Columns, choice: Choice) -> Landscape:
+    """Several targets with directions, and a line about them."""
+    from ..simulation.tradeoffs import TradeoffLandscape
+
+    if columns.noise_variance is not None or options.top is not None:
+        raise InputError("--top and --noise-variance go with one target; leave them out")
+    landscape = TradeoffLandscape.of(options.landscape, columns.aims, columns.features, choice.reference)
+    left_out = f", {landscape.dropped} without all targets left out" if landscape.dropped else ""
+    point = ", ".join(f"{name} {value:g}" for name, value in landscape.reference.items())
+    print(f"{options.landscape}: {len(landscape)} distinct inputs{left_out}; reference point: {point}", flush=True)
     return landscape
 
 

@@ -41,6 +41,7 @@ def run(options: Namespace) -> Batch:
 
     fitting.check_noise(columns.noise_variance is not None)
     choice.check_source()
+    choice.check_aims(columns.aims, bool(columns.limits))
     check_batch(options)
     layout, picks = layout_of(options, choice.seed), picks_of(options, columns.id)
     if choice.choices is not None:

@@ -34,6 +34,9 @@ from .library.products.encoded import EncodedProduct
 from .library.products.search import choose_product
 from .prepare import Prepared
 from .provenance import versions
+from .tradeoffs.aims import Aims, aims_of
+from .tradeoffs.box import optimize_tradeoff
+from .tradeoffs.search import choose_tradeoff
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -136,12 +139,14 @@ def energy_of(choice: Choice, surrogate: Surrogate) -> Energy:
     Raises:
         InputError: a value that the transformed target cannot have, or an energy with a direction of its own.
     """
+    tasks = surrogate.design.tasks
+    choice.check_aims([task.name for task in tasks if task.aim], any(task.limited for task in tasks))
     energy: Energy = NAMED[choice.energy]() if isinstance(choice.energy, str) else choice.energy
     if isinstance(energy, PointEnergy) and choice.minimize:
         raise InputError(f"{type(energy).__name__} says itself what is good; leave minimize as it is")
     if choice.hit is None:
         return energy
-    if surrogate.design.tasks:
+    if tasks:
         raise InputError("a value to hit goes with one target; leave hit out, or name one target")
     value = surrogate.scale.standardise(torch.tensor(choice.hit, dtype=torch.float64))
     if not bool(torch.isfinite(value)):
@@ -154,7 +159,7 @@ def _configuration(choice: Choice) -> dict[str, Any]:
     """Settings of a choice that are plain types; files are told by their hashes, the box by its own record."""
     taken = {"library", "bounds", "integer", "constraints", "shared", "pending", "exclude", "energy"}
     taken |= {"choices", "incompatible"}
-    limits_and_search = {"at_most", "min_distance", "restarts", "steps", "search_start"}
+    limits_and_search = {"at_most", "at_most_distinct", "min_distance", "restarts", "steps", "search_start"}
     return {name: value for name, value in plain(choice).items() if name not in taken | limits_and_search}
 
 
@@ -186,6 +191,8 @@ class _Chooser:
 
     def found(self) -> _Found:
         """From the library or the box."""
+        if self.surrogate.design.trades:
+            return self._traded(aims_of(self.surrogate, self.prepared.choice, self.device))
         if self.prepared.library is not None:
             return self._from_library(self.prepared.library)
         assert self.prepared.box is not None
@@ -237,6 +244,35 @@ class _Chooser:
             configuration |= {"choices": {own.name: own.source for own in library.library.lists}}
         notes = (EQUAL.format(what=f"rows of {library.source} that may be proposed"),) if certified.alike else ()
         return _Found(library.take(rows).frame, X, gain, configuration, record, invalid, notes)
+
+    def _traded(self, aims: Aims) -> _Found:
+        """A batch for several targets."""
+        library, units = self.prepared.library, self.prepared.box
+        if units is not None:
+            return self._traded_box(aims, units)
+        assert library is not None
+        if isinstance(library, EncodedProduct):
+            raise InputError(
+                "several targets with directions, or limits on targets, go with a written library or a box"
+            )
+        batch = choose_tradeoff(aims, library, self.prepared.choice, self.runner)
+        record = {"certificate": batch.certificate, "library": batch.counts, "outcomes": aims.record}
+        configuration = {"library": library.source, "limits": asdict(library.limits)}
+        found = library.take(batch.rows).frame
+        return _Found(
+            found, batch.X, batch.gain, configuration, record, library.library.invalid, (*aims.notes, *batch.notes)
+        )
+
+    def _traded_box(self, aims: Aims, units: BoxUnits) -> _Found:
+        """A batch for several targets from a box."""
+        choice, rules = self.prepared.choice, self.prepared.rules
+        taken, pending = rules.taken().to(self.device), rules.pending
+        pending = None if pending is None else pending.to(self.device)
+        X, gain, record = optimize_tradeoff(aims, units.space.to(self.device), choice, taken, pending, self.runner)
+        X = X.cpu()
+        record = {"certificate": None, "upper_bound": None, "guarantee": UNBOUNDED, **record, "outcomes": aims.record}
+        configuration = units.record() | {"search": asdict(choice.search)}
+        return _Found(units.frame(X), X, gain, configuration, record, (), aims.notes)
 
     def _from_box(self, units: BoxUnits) -> _Found:
         """The best batch of many starts."""

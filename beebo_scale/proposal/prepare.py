@@ -31,6 +31,7 @@ from .library.named_rows import NamedRows, encoded_rows, excluded_ids, read_name
 from .library.products.encoded import EncodedProduct
 from .library.unseen import told_of_library
 from .provenance import input_hashes
+from .tradeoffs.aims import check_measured
 
 BATCH_COLUMNS = ("rank", *Prediction.names(), "gain")  # columns of a batch beside the id and the features
 
@@ -107,7 +108,7 @@ def prepare(
         choice.library,
         encoder.kinds,
         id,
-        list(choice.limits.at_most),
+        choice.limits.columns,
         lengths=encoder.lengths if drop_invalid else None,
         sought=[id for rows in (pending, *excluded) if rows is not None for id in rows.sought],
     )
@@ -121,6 +122,10 @@ def _of_lists(choice: Choice, encoder: Encoder, measured: Tensor, product: Produ
     """`prepare` for a product of lists."""
     if choice.hit is not None:
         raise InputError("--hit goes with a written library or a box, not with --choices")
+    if choice.limits.at_most_distinct:
+        raise InputError(
+            "--shared and --at-most-distinct go with a written library; of lists leave out the other values"
+        )
     if product.kinds != encoder.kinds:
         ours, theirs = (", ".join(f"{n} ({k})" for n, k in kinds.items()) for kinds in (product.kinds, encoder.kinds))
         raise InputError(f"the lists are {ours}, but the measurements have {theirs}; name the same, in the same order")
@@ -178,7 +183,8 @@ def encode_measured(table: Table, choice: Choice, drop_invalid: bool = False) ->
 
 
 def prepare_measured(choice: Choice, measured: EncodedTable, id: str | None, drop_invalid: bool = False) -> Prepared:
-    """`prepare` before the fit: every row of a library is looked at, too."""
+    """`prepare` before the fit: every row of a library is looked at, too, and what several targets are measured at."""
+    check_measured(measured.table, choice)
     return prepare(choice, measured.encoder, measured.X, id, drop_invalid).check()
 
 

@@ -12,7 +12,8 @@ import numpy as np
 
 from .. import drawing
 from ..errors import InputError
-from .run import HeldOut
+from ..screening.plates.front import draw_front
+from .run import HeldOut, ProposedBatch
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -88,6 +89,13 @@ def residuals(held_out: HeldOut) -> str:
     axes.plot(grid, np.exp(-(grid**2) / 2) / math.sqrt(2 * math.pi), color=INK, linewidth=1, linestyle="--")
     axes.set(xlabel="(measured - predicted) / predicted standard deviation", ylabel="density")
     return data_uri(figure)
+
+
+def front(batch: ProposedBatch) -> str:
+    """What was measured of several targets, the front and a batch."""
+    buffer = io.BytesIO()
+    draw_front(batch.frame, batch.run["outcomes"], buffer)
+    return "data:image/png;base64," + base64.b64encode(buffer.getvalue()).decode("ascii")
 
 
 def bars(values: Mapping[str, float], label: str) -> str:

@@ -11,7 +11,7 @@ from typing import Any
 
 from ..screening.batch import write_text
 from ..screening.outputs import Output, check_outputs, text_form
-from .figures import bars, calibration, curve, predicted_against_measured, residuals
+from .figures import bars, calibration, curve, front, predicted_against_measured, residuals
 from .run import CHECKPOINTS, HeldOut, ProposedBatch, TrainingRun, read_training_run, relevance
 
 CURVES = {
@@ -126,11 +126,17 @@ def _batch(batch: ProposedBatch) -> Iterable[str]:
         "certified": "does not apply" if certified is None else "yes" if certified else "no",
         **{name: certificate[name] for name in ("value", "upper_bound") if name in certificate},
     }
+    outcomes = batch.run.get("outcomes") or {}
+    picture = [_image(front(batch), "front and batch")] if "front" in outcomes else []
     head = batch.frame.head(BATCH_ROWS)
     cells = "".join(f"<th>{html.escape(str(name))}</th>" for name in head)
     lines = "".join("<tr>" + "".join(f"<td>{_cell(value)}</td>" for value in row) + "</tr>" for row in head.to_numpy())
     more = f"<p>The first {len(head)} of {len(batch.frame)} rows.</p>" if len(batch.frame) > len(head) else ""
-    return [_table(facts), f'<div class="wide"><table class="rows"><tr>{cells}</tr>{lines}</table></div>{more}']
+    return [
+        _table(facts),
+        *picture,
+        f'<div class="wide"><table class="rows"><tr>{cells}</tr>{lines}</table></div>{more}',
+    ]
 
 
 def _section(title: str, *parts: str) -> str:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -47,8 +48,9 @@ class Batch:
     def write(self, path: str | os.PathLike[str]) -> None:
         """Write the batch as CSV or Parquet by its suffix, and `<name>.run.json` beside it.
 
-        If rows were left out, `<name>.dropped.csv` lists them. All are complete before one gets its name, the batch
-        last: where a batch stands, its run file does.
+        Of targets with directions, `<name>.front.png` shows the front and the batch, if matplotlib is installed. If
+        rows were left out, `<name>.dropped.csv` lists them. All are complete before one gets its name, the batch last:
+        where a batch stands, its run file does.
 
         Raises:
             InputError: the path cannot be written.
@@ -59,9 +61,23 @@ class Batch:
         writers: dict[Path, Callable[[Path], object]] = {}
         if self.invalid:
             writers[dropped_path(target)] = lambda temporary: temporary.write_bytes(text_bytes(listed(self.invalid)))
+        outcomes = self.run.get("outcomes", {})
+        if "front" in outcomes and find_spec("matplotlib") is not None:
+            writers[front_path(target)] = lambda temporary: _draw_front(self.frame, outcomes, temporary)
         writers[run] = lambda temporary: temporary.write_bytes(text_bytes(text))
         writers[target] = lambda temporary: _write_frame(self.frame, temporary, _batch_suffix(target))
         _write_together(writers)
+
+
+def _draw_front(frame: pd.DataFrame, outcomes: Mapping[str, Any], path: Path) -> None:
+    from .plates.front import draw_front
+
+    draw_front(frame, outcomes, path)
+
+
+def front_path(batch: str | os.PathLike[str]) -> Path:
+    """Name of the picture of a batch for several targets."""
+    return beside(batch, ".front.png")
 
 
 def write_frame(path: str | os.PathLike[str], frame: pd.DataFrame) -> None:

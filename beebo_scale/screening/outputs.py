@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ..errors import InputError
-from .batch import check_folder, dropped_path, run_path
+from .batch import check_folder, dropped_path, front_path, run_path
 from .files.opening import open_source, split_sheet
 from .invalid import COLUMNS
 from .plates.layout import MAP_COLUMNS, plate_paths
@@ -76,6 +76,8 @@ def batch_outputs(
     """A batch and what comes beside it: its run file, plate map and picture, pick list, the list of rows left out."""
     table, picture = plate_paths(out)
     found = [Output(Path(out), table_form(["rank"], LAST, BESIDE), "out"), Output(run_path(out), _is_run)]
+    if front_path(out).exists():
+        found.append(Output(front_path(out), lambda path: run_path(out).exists() and _is_run(run_path(out))))
     if plate:
         form = table_form(MAP_COLUMNS, LAST, BESIDE)
         found += [Output(table, form), Output(picture, lambda path: table.exists() and form(table))]

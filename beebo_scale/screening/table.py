@@ -52,6 +52,8 @@ class Table:
         uses: what each column of the source is used for, and why.
         invalid: rows left out because a feature cannot be read (with drop_invalid).
         weights: target -> weight where there are several, in the order of y's columns; else empty.
+        aims: target -> max or min, where the trade-off between them is looked for.
+        limits: column -> the least and the most that an outcome may be, own units.
         batch: n texts, the batch (plate, day) in which each row was measured, empty where unknown; None without.
         batch_column: where these stand.
         numbers: n row numbers in the source, from 1; None for a library.
@@ -71,6 +73,8 @@ class Table:
     uses: tuple[Use, ...] = ()
     invalid: tuple[Fault, ...] = ()
     weights: Mapping[str, float] = field(default_factory=dict)
+    aims: Mapping[str, str] = field(default_factory=dict)
+    limits: Mapping[str, tuple[float, float]] = field(default_factory=dict)
     batch: np.ndarray | None = None
     batch_column: str | None = None
     numbers: np.ndarray | None = None
@@ -102,15 +106,13 @@ class Table:
 
 
 @keywords_of(Columns)
-def read_table(
-    source: str | os.PathLike[str] | pd.DataFrame, target: str | Mapping[str, float], **columns: Any
-) -> Table:
+def read_table(source: str | os.PathLike[str] | pd.DataFrame, target: str | Mapping[str, Any], **columns: Any) -> Table:
     """Read measurements; rows without a target are dropped and counted.
 
     Args:
         source: path of a CSV, TSV (also .gz, .xz), Excel ('file.xlsx', or 'file.xlsx#Sheet name') or Parquet file, or a
             DataFrame.
-        target: column to learn, or several with the weight of each, see `Columns`.
+        target: column to learn, or several with the weight or direction of each, see `Columns`.
         columns: the other columns by what they are, see `Columns`.
 
     Raises:
@@ -175,6 +177,8 @@ def read_columns(
         uses=uses,
         invalid=tuple(faults),
         weights=columns.weights,
+        aims=columns.aims,
+        limits=columns.limits,
         batch=None if batch is None else batch_labels(raw[batch], Place(file.name, batch, numbers)),
         batch_column=batch,
         numbers=numbers,
@@ -220,7 +224,8 @@ def find_columns(file: Source, columns: Columns) -> tuple[dict[str, str], dict[s
         InputError: the file has no such column, or one is named twice.
     """
     roles = {"target": columns.targets[0], "id": columns.id, "noise variance": columns.noise_variance}
-    roles |= {"batch": columns.batch} | {f"target {i}": name for i, name in enumerate(columns.targets[1:], start=2)}
+    roles |= {"batch": columns.batch}
+    roles |= {f"target {i}": name for i, name in enumerate(columns.targets[1:], start=2)}
     used = {role: file.require(name, role) for role, name in roles.items() if name is not None}
     for name in columns.known_units:
         file.require(name, "unit")

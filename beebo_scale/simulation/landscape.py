@@ -90,7 +90,7 @@ class Landscape:
         assert numbers is not None
         read = replace(read, source=read.source if name is source else str(name))
         pack(Encoder.from_table(read), read, numbers)  # cells that cannot be encoded are named by their rows here
-        table = _distinct(read, numbers)
+        table = distinct(read, numbers)
         top = max(1, len(table) // TOP_SHARE) if top is None else top
         if not 1 <= top < len(table):
             raise InputError(f"top = {top}: give 1 or more, and less than the {len(table)} rows of {table.source}")
@@ -203,18 +203,19 @@ class Landscape:
         )
 
 
-def _distinct(table: Table, numbers: NDArray[np.int64]) -> Table:
+def distinct(table: Table, numbers: NDArray[np.int64]) -> Table:
     """Each distinct input once, by first appearance, with the mean of its values and the number of its first row."""
     assert table.y is not None
     group = table.frame.groupby(table.features, sort=False).ngroup().to_numpy()
     _, first, count = np.unique(group, return_index=True, return_counts=True)
     id = ROW
-    while id in table.kinds or id == table.target:
+    while id in table.kinds or id == table.target or id in table.weights:
         id += "_"
     frame = table.frame[table.features].iloc[first].reset_index(drop=True)
     frame.insert(0, id, numbers[first])
-    y = np.bincount(group, table.y) / count
+    columns = [np.bincount(group, y) / count for y in table.y.reshape(len(table), -1).T]
+    y = columns[0] if table.y.ndim == 1 else np.stack(columns, axis=-1)
     noise = None
     if table.noise_variance is not None:
         noise = np.bincount(group, table.noise_variance) / count**2  # of a mean of independent measurements
-    return Table(frame, table.kinds, id, table.source, table.target, y, noise)
+    return Table(frame, table.kinds, id, table.source, table.target, y, noise, weights=table.weights, aims=table.aims)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +14,7 @@ import numpy as np
 from ..screening.batch import write_text
 from .curves import draw_curves, drawable
 from .loop import Run, read_run
+from .tradeoffs import TradeoffLandscape
 from .world import Points, World, Yardstick
 
 if TYPE_CHECKING:
@@ -36,6 +38,7 @@ class Results:
         summary: strategy, round, measured, seeds and mean, sd and se (of the mean) of each of FIGURES.
         title: what was measured, in a line.
         notes: what the figures mean.
+        last: draws the last round of a run for several targets; None where there is one target.
         by_rank: whether page and picture show ranks, as values crowd at the good end, see `Yardstick.crowded`.
     """
 
@@ -44,6 +47,7 @@ class Results:
     title: str
     notes: tuple[str, ...]
     by_rank: bool = False
+    last: Callable[[Path], None] | None = None
 
     @property
     def shown(self) -> dict[str, str]:
@@ -88,6 +92,9 @@ class Results:
         if drawable():
             draw_curves(self.summary, list(self.shown)[:2], self.title, base / "curves.png")
             written.append(base / "curves.png")
+            if self.last is not None:
+                self.last(base / "front.png")
+                written.append(base / "front.png")
         return written
 
 
@@ -105,7 +112,11 @@ def collect(runs: Sequence[Run], base: str | os.PathLike[str]) -> Results:
         figures.insert(1, "seed", run.seed)
         parts.append(figures)
     rounds = pd.concat(parts, ignore_index=True)
-    return Results(rounds, summarise(rounds), *_words(runs), by_rank=_yardstick(runs[0]).crowded)
+    world, last = runs[0].world, None
+    if isinstance(world, TradeoffLandscape):
+        shown = next((run for run in runs if "beebo" in run.name), runs[0])
+        last = partial(world.draw_last, read_run(shown, base)[0])
+    return Results(rounds, summarise(rounds), *_words(runs), by_rank=_yardstick(runs[0]).crowded, last=last)
 
 
 def judge(world: World, points: Sequence[Points]) -> pd.DataFrame:
@@ -118,6 +129,8 @@ def judge(world: World, points: Sequence[Points]) -> pd.DataFrame:
     """
     import pandas as pd
 
+    if isinstance(world, TradeoffLandscape):
+        return world.judged(points)
     yard, sign = world.yardstick(points[0]), 1.0 if world.maximize else -1.0
     at_random = np.nan if yard.ranked is None else yard.ranks(yard.ranked).mean()
     lines, best, found, measured = [], -np.inf, 0, 0
@@ -156,6 +169,8 @@ def _words(runs: Sequence[Run]) -> tuple[str, tuple[str, ...]]:
         f"start: {plan.start} points at random; rounds: {plan.rounds} of {plan.q}; seeds: {len(seeds)}; mean (s.e.); "
         "columns are points measured"
     ]
+    if isinstance(run.world, TradeoffLandscape):
+        return f"Closed loops: {run.world.title}", (*notes, *run.world.meaning)
     if yard.top:
         notes.append(f"share of the best found: of the top {yard.top}; ties at the last place count, up to {yard.top}")
     if yard.crowded and yard.ranked is not None:

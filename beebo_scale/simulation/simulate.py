@@ -26,7 +26,8 @@ from .problems.functions import TestFunction
 from .processes import run_all
 from .product import ProductLandscape
 from .results import Results, collect
-from .strategies import Beebo, Greedy, Learned, MaxBeebo, Random, Thompson, UpperConfidence
+from .strategies import Beebo, Greedy, Learned, MaxBeebo, Random, Thompson, UpperConfidence, WeightedBeebo
+from .tradeoffs import TradeoffLandscape
 from .world import Strategy
 
 
@@ -69,6 +70,7 @@ MAKERS: dict[str, Callable[[Options], Strategy]] = {
     "q-logei": lambda o: MonteCarlo(o.fitting, "log-ei", o.kappa, o.search.restarts),
     "mean-beebo": lambda o: Beebo(o.fitting, o.schedule, search=o.search),
     "max-beebo": lambda o: MaxBeebo(o.fitting, o.schedule, search=o.search),
+    "weighted-beebo": lambda o: WeightedBeebo(o.fitting, o.schedule, search=o.search),
     "kb-logei": lambda o: KrigingBeliever(o.fitting),
     "gp-bucb": lambda o: BatchUpperConfidence(o.fitting, kappa=o.kappa, last_kappa=o.last_kappa),
     "local-penalisation": lambda o: LocalPenalisation(o.fitting),
@@ -80,6 +82,7 @@ MAKERS: dict[str, Callable[[Options], Strategy]] = {
 }
 LANDSCAPE_STRATEGIES = ("random", "greedy", "ucb", "thompson", "rf-greedy", "mean-beebo", "max-beebo")
 PRODUCT_STRATEGIES = ("random", "greedy", "rf-greedy", "block-thompson", "mean-beebo")
+TRADEOFF_STRATEGIES = ("random", "greedy", "ucb", "thompson", "weighted-beebo", "mean-beebo")  # all but the last: a sum
 FUNCTION_STRATEGIES = ("random", "thompson", "q-ucb", "q-logei", "mean-beebo", "max-beebo")
 MORE_FUNCTION_STRATEGIES = ("kb-logei", "gp-bucb", "local-penalisation", "gibbon", "gibbon-scaled", "turbo")
 NOISE_STRATEGIES = ("rahbo",)  # for functions whose noise depends on the inputs
@@ -140,7 +143,8 @@ def _strategies(
 ) -> dict[str, Strategy]:
     """Strategies by name, in order."""
     others = (*FUNCTION_STRATEGIES, *MORE_FUNCTION_STRATEGIES, *NOISE_STRATEGIES)
-    known = LANDSCAPE_STRATEGIES if isinstance(world, Landscape) else others
+    known: tuple[str, ...] = LANDSCAPE_STRATEGIES if isinstance(world, Landscape) else others
+    known = TRADEOFF_STRATEGIES if isinstance(world, TradeoffLandscape) else known
     if isinstance(world, ProductLandscape):
         known = (*PRODUCT_STRATEGIES, "ucb", "thompson")
         options = replace(options, forest=RandomForest(summed=True), fitting=_combined(options.fitting))

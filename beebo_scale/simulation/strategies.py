@@ -123,10 +123,13 @@ class Beebo(Learned):
     def choose(self, state: State, model: Surrogate) -> Points:
         """The batch of `propose`."""
         temperature = self.schedule(state.round, state.rounds)
+        offer = state.world.offer(state.points, state.run_seed)
+        if not model.design.trades:
+            offer.pop("reference", None)
         batch = propose(
             model,
             state.q,
-            **state.world.offer(state.points, state.run_seed),
+            **offer,
             temperature=temperature,
             minimize=not state.world.maximize,
             energy=self.energy_of(state, model) if temperature > 0 else MeanEnergy(),
@@ -138,6 +141,15 @@ class Beebo(Learned):
     def energy_of(self, state: State, model: Surrogate) -> Energy:
         """The energy of a round."""
         return self.energy
+
+
+@dataclass(frozen=True)
+class WeightedBeebo(Beebo):
+    """meanBEEBO on the sum of several standardised targets, small ones subtracted, instead of their trade-off."""
+
+    def fit(self, state: State) -> Surrogate | None:
+        """With weights in place of directions."""
+        return super().fit(replace(state, world=state.world.summed()))  # type: ignore[attr-defined]
 
 
 @dataclass(frozen=True)

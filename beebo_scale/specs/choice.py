@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from numbers import Integral
 from typing import Any, Literal, get_args
 
 from ..errors import InputError
 from ..temperature import check_temperature
 from .setting import Reader, check_least, number, one_of, part, refuse, setting, text, whole_number
-from .texts import is_list_file, parse_bounds, parse_choices, parse_counts, parse_names, parse_texts
+from .texts import is_list_file, parse_bounds, parse_choices, parse_counts, parse_names, parse_point, parse_texts
 
 Bounds = Mapping[str, Any] | Sequence[Sequence[float]]
 Start = Literal["greedy", "sobol", "mixed"]
@@ -21,6 +22,8 @@ NAMES = Reader("a list", parse_names, several=True, types=(list,))
 TEXTS = Reader("a list", parse_texts, several=True, types=(list,))
 COUNTS = Reader("a mapping", parse_counts, several=True, types=(dict,))
 CHOICES = Reader("a mapping, or a YAML file", parse_choices, several=True, types=(dict, str))
+DISTINCT = Reader("a mapping", partial(parse_counts, option="--at-most-distinct"), several=True, types=(dict,))
+POINT = Reader("a mapping", parse_point, several=True, types=(dict,))
 BOUNDS = Reader("a mapping", parse_bounds, several=True, types=(dict,))
 
 
@@ -46,14 +49,14 @@ class Box:
     )
     shared: Sequence[str] = setting(
         (),
-        "columns of the box that are the same in the whole batch, as one plate has one temperature",
+        "columns of the box or the library that are the same in the whole batch, as one plate has one temperature",
         NAMES,
         metavar="COLUMN",
     )
 
     def __post_init__(self) -> None:
-        if self.bounds is None:
-            name = next((name for name in ("integer", "constraints", "shared") if getattr(self, name)), "bounds")
+        if self.bounds is None and (self.integer or self.constraints or not self.shared):
+            name = next((name for name in ("integer", "constraints") if getattr(self, name)), "bounds")
             raise InputError(f"--{name} goes with --bounds only")
 
 
@@ -118,23 +121,67 @@ class Limits:
         "letters in which the rows differ",
         number,
     )
+    at_most_distinct: Mapping[str, int] = setting(
+        {},
+        "no more different values of COLUMN of the library on the plate than COUNT; --shared COLUMN is COLUMN:1",
+        DISTINCT,
+        metavar="COLUMN:COUNT",
+    )
 
     def __post_init__(self) -> None:
         for column, k in self.at_most.items():
             if isinstance(k, bool) or not isinstance(k, Integral) or k < 1:
                 raise InputError(f"at most {k!r} rows with the same {column!r}: give a whole number, 1 or more")
+        for column, k in self.at_most_distinct.items():
+            if isinstance(k, bool) or not isinstance(k, Integral) or k < 1:
+                raise InputError(f"at most {k!r} different values of {column!r}: give a whole number, 1 or more")
         if self.min_distance is not None and not (math.isfinite(self.min_distance) and self.min_distance > 0):
             raise InputError(f"min_distance = {self.min_distance}: give a finite number above 0, or None")
 
     def __bool__(self) -> bool:
-        return bool(self.at_most) or self.min_distance is not None
+        return bool(self.at_most or self.at_most_distinct) or self.min_distance is not None
+
+    @property
+    def columns(self) -> list[str]:
+        """Columns whose values count, those of `at_most` first."""
+        return list(dict.fromkeys([*self.at_most, *self.at_most_distinct]))
+
+    def sharing(self, columns: Sequence[str]) -> Limits:
+        """These limits, with one value of each of some columns on the whole plate.
+
+        Raises:
+            InputError: more than one value was asked for.
+        """
+        for name in columns:
+            if self.at_most_distinct.get(name, 1) != 1:
+                k = self.at_most_distinct[name]
+                raise InputError(f"--shared {name} and --at-most-distinct {name}:{k} contradict each other; give one")
+        return replace(self, at_most_distinct={**dict.fromkeys(columns, 1), **self.at_most_distinct})
+
+    def check(self, q: int) -> None:
+        """Refuse rules that no batch of q can keep to.
+
+        Raises:
+            InputError: the first of them.
+        """
+        for name, k in self.at_most_distinct.items():
+            most = k * self.at_most.get(name, q)
+            if most < q:
+                raise InputError(
+                    f"q = {q}, but --at-most-distinct {name}:{k} with --at-most {name}:{self.at_most[name]} leaves "
+                    f"room for {most}; lower q, or loosen one of the two"
+                )
 
     def guarantee(self) -> str:
         """What is known about the greedy batch, in plain words."""
         limited = " under the limits" if self else ""
         loose = [
-            "of several limited columns it counts one at a time" if len(self.at_most) > 1 else "",
+            "of several limited columns it counts one at a time" if len(self.columns) > 1 else "",
             "it does not count the minimum distance" if self.min_distance is not None else "",
+            "the values on the plate are chosen first, by greedy batches over the best rows, and certified holds among "
+            "rows with these; upper_bound is of all values"
+            if self.at_most_distinct
+            else "",
         ]
         return "; ".join(
             [
@@ -207,6 +254,13 @@ class Choice:
     hit: float | None = setting(
         None, "a value that the target should come close to, in its own units, instead of a large or small one", number
     )
+    reference: Mapping[str, float] = setting(
+        {},
+        "reference point of a trade-off, a value of each target with a direction that is just not good enough, in its "
+        "own units; without it the worst values on the measured front, less a tenth of its range",
+        POINT,
+        metavar="COLUMN:NUMBER",
+    )
     energy: Any = setting("mean", "of a batch; softmax values the best of it more", one_of(ENERGIES))
     allow_repeats: bool = setting(False, "also propose inputs that were measured already, and one input twice")
     pending: Any = setting(
@@ -234,17 +288,20 @@ class Choice:
         if self.hit is not None and (self.minimize or self.energy != "mean"):
             other = "minimize" if self.minimize else "energy"
             raise InputError(f"{other} and hit exclude each other; give one of the two")
-        if self.library is not None and self.bounds is not None:
-            raise self._one_source()
-        if self.choices is not None and (self.library is not None or self.bounds is not None):
+        if sum(source is not None for source in (self.library, self.bounds, self.choices)) > 1:
             raise self._one_source()
         if self.limits and self.bounds is not None:
-            name = "at-most" if self.limits.at_most else "min-distance"
+            names = ("at_most", "at_most_distinct", "min_distance")
+            name = next(name for name in names if getattr(self.limits, name)).replace("_", "-")
             raise InputError(f"--{name} goes with --library only")
+        self.limits.check(self.q)
+        for name, value in self.reference.items():
+            if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
+                raise InputError(f"reference of {name!r} is {value!r}; give a finite number")
 
     def _default_parts(self) -> None:
         """What was left out or given as None; a plain box of bounds becomes a `Box`."""
-        defaults: dict[str, Any] = {"limits": Limits(), "search": BoxSearch(), "energy": "mean"}
+        defaults: dict[str, Any] = {"limits": Limits(), "search": BoxSearch(), "energy": "mean", "reference": {}}
         for name, default in defaults.items():
             if getattr(self, name) is None:
                 object.__setattr__(self, name, default)
@@ -252,6 +309,9 @@ class Choice:
             object.__setattr__(self, "bounds", Box(self.bounds))
         if self.choices is not None and not isinstance(self.choices, Lists):
             object.__setattr__(self, "choices", Lists(self.choices))
+        if self.bounds is not None and self.bounds.bounds is None:  # what a library shares is one of its limits
+            object.__setattr__(self, "limits", self.limits.sharing(self.bounds.shared))
+            object.__setattr__(self, "bounds", None)
 
     def check_source(self) -> None:
         """Refuse a choice from nothing.
@@ -289,6 +349,28 @@ class Choice:
         named = {name: _several(getattr(self, name)) for name in ("library", "pending", "exclude")}
         files = {name: str(value) for name, values in named.items() for value in values if _is_path(value)}
         return files if self.choices is None else files | self.choices.files
+
+    def check_aims(self, aims: Collection[str], limited: bool) -> None:
+        """Refuse what does not go with targets that have directions, or with limits on outcomes.
+
+        Args:
+            aims: names of the targets with directions.
+            limited: whether outcomes have limits.
+
+        Raises:
+            InputError: the first of it.
+        """
+        if aims and self.minimize:
+            raise InputError("--minimize goes with a target without a direction; write NAME:min instead")
+        if (aims or limited) and self.hit is not None:
+            raise InputError("a value to hit goes with one target without limits; write a limit on both sides instead")
+        if (aims or limited) and self.energy != "mean" and type(self.energy).__name__ != "MeanEnergy":
+            raise InputError("an energy goes with one target, or a weighted sum, without limits; leave it out")
+        if self.reference and not aims:
+            raise InputError("--reference goes with targets that have directions, such as --target yield:max,cost:min")
+        if self.reference and set(self.reference) != set(aims):
+            wrong = sorted(set(self.reference) ^ set(aims))[0]
+            raise InputError(f"--reference: {wrong!r} is not in both; give a value of each of {', '.join(aims)}")
 
     def but(self, **changes: Any) -> Choice:
         """The same with some settings changed."""

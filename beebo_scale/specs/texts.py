@@ -10,22 +10,27 @@ from ..errors import InputError
 
 LIST_FILE = re.compile(r"\.(csv|tsv|parquet|xlsx|xlsm)(\.gz|\.xz)?(#.*)?$", re.IGNORECASE)
 YAML_FILE = re.compile(r"\.ya?ml$", re.IGNORECASE)
+DIRECTED = re.compile(r"^\s*(.+):\s*(max|min)\s*$", re.IGNORECASE)
 WEIGHTED = re.compile(r"^\s*(.+):\s*([-+]?[\d.]+(?:e[-+]?\d+)?)\s*$", re.IGNORECASE)
 
 
-def parse_target(text: Any) -> str | Mapping[str, float]:
-    """A column by its name, or several with their weights: 'ic50:0.7,solubility:-0.3'."""
+def parse_target(text: Any) -> str | Mapping[str, Any]:
+    """A column by its name, or several with their weights or directions: 'ic50:0.7,solubility:-0.3'."""
     if isinstance(text, Mapping):
         return text
     if not isinstance(text, str):
         raise TypeError
-    parts = [WEIGHTED.match(part) for part in text.split(",")]
+    parts = [WEIGHTED.match(part) or DIRECTED.match(part) for part in text.split(",")]
     if len(parts) < 2 or not all(parts):
         return text
-    found = [(part[1], float(part[2])) for part in parts if part is not None]
+    found = [(part[1], _weight(part[2])) for part in parts if part is not None]
     if len(dict(found)) < len(found):
         raise InputError(f"target {text!r} names a column twice; name it once")
     return dict(found)
+
+
+def _weight(text: str) -> float | str:
+    return text.lower() if text.lower() in ("max", "min") else float(text)
 
 
 def parse_features(features: Any) -> Mapping[str, str | None] | list[str]:
@@ -117,7 +122,7 @@ def parse_texts(texts: Any) -> tuple[str, ...]:
     return tuple(texts)
 
 
-def parse_counts(counts: Any) -> Mapping[str, int]:
+def parse_counts(counts: Any, option: str = "--at-most") -> Mapping[str, int]:
     """`scaffold:3` (or a mapping in a file) to column -> count."""
     if isinstance(counts, Mapping):
         return counts
@@ -129,7 +134,23 @@ def parse_counts(counts: Any) -> Mapping[str, int]:
         except ValueError:
             name = ""
         if not name:
-            raise InputError(f"--at-most {text!r}: write COLUMN:COUNT, such as scaffold:3")
+            raise InputError(f"{option} {text!r}: write COLUMN:COUNT, such as scaffold:3")
+    return parsed
+
+
+def parse_point(point: Any) -> Mapping[str, float]:
+    """`yield:0 cost:100` (or a mapping in a file) to column -> number."""
+    if isinstance(point, Mapping):
+        return point
+    parsed = {}
+    for text in _parts(point):
+        name, _, number = text.rpartition(":")
+        try:
+            parsed[name] = float(number)
+        except ValueError:
+            name = ""
+        if not name:
+            raise InputError(f"--reference {text!r}: write COLUMN:NUMBER, such as yield:0")
     return parsed
 
 

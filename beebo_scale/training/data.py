@@ -37,7 +37,7 @@ EVALUATED = 2048  # rows predicted at once
 Rows = tuple[Tensor, ...]
 
 
-WITHOUT: dict[str, str] = {}
+WITHOUT = {"require": "a training job learns one target"}
 TRANSFORM = [each for each in settings_of(Fitting) if each.name == "transform"]  # the target is standardised here
 TYPES = {
     "target": str | None,
@@ -47,7 +47,7 @@ TYPES = {
 }
 
 
-@takes([*settings_of(Columns), *TRANSFORM], TYPES)
+@takes([*(each for each in settings_of(Columns) if each.name not in WITHOUT), *TRANSFORM], TYPES)
 class ScreeningDataModule(pl.LightningDataModule):
     """A measured screen, split, encoded once and dealt out in minibatches.
 

@@ -32,7 +32,8 @@ def sweep(acqf: BatchedEnergyEntropy, X: Tensor, space: Space) -> Tensor:
             options = [alternatives(X[i], space, False) for i in points]
             options = [space.mended(some) for some in options]
             if any(len(some) for some in options):
-                moves = _Moves(acqf.adapted(torch.cat([X, *options])), X)
+                kind = _Moves if acqf.conditioned.outputs == 1 else _WholeMoves
+                moves = kind(acqf.adapted(torch.cat([X, *options])), X)
                 for i, some in zip(points, options, strict=True):
                     moves.consider(i, some)
                 X = moves.X
@@ -119,3 +120,20 @@ class _Moves:
         if values[best] > self.value:
             self.X, self.mean, self.covar, self.value = X[best], means[best], covar[best], values[best]
             self.F[i] = F[best]
+
+
+class _WholeMoves:
+    """The same where a point stands for several values: each batch is evaluated from scratch."""
+
+    def __init__(self, acqf: BatchedEnergyEntropy, X: Tensor) -> None:
+        self.acqf, self.X, self.value = acqf, X.clone(), acqf(X)
+
+    def consider(self, i: int, options: Tensor) -> None:
+        """Exchange point i for the best of the options (n x d), if that raises the value."""
+        for some in options.split(max(1, MEMORY // (self.acqf.conditioned.outputs * len(self.X)) ** 2)):
+            batches = self.X.repeat(len(some), 1, 1)
+            batches[:, i] = some
+            values = self.acqf(batches)
+            best = int(values.argmax())
+            if values[best] > self.value:
+                self.X, self.value = batches[best], values[best : best + 1]

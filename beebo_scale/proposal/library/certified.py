@@ -36,6 +36,7 @@ from . import lazy_greedy
 from .best_rows import Top, best_of
 from .encoded import KEPT_BYTES, EncodedChunk, EncodedLibrary
 from .lazy_greedy import score_rows
+from .plate_values import choose_values, values_bound
 from .shortlist import LibrarySearch, Shortlist
 
 RESERVE = 16  # scores kept for each row of the first shortlist, and the factor by which a further pass keeps more ...
@@ -91,6 +92,8 @@ def choose_certified(
     if pending is not None and len(pending):
         posterior = posterior.augment(pending)
     task = LibrarySearch(posterior, library, q, T, choice.sign)
+    plate = choose_values(task, runner) if library.limits.at_most_distinct else None
+    task = task if plate is None else plate.task
     for number in count(1):
         keep, cap = _sizes(task, number)
         merge = partial(best_of, keep=keep, cap=cap)
@@ -103,13 +106,15 @@ def choose_certified(
     library.check_lists(picked["counts"])
     rows = picked["rows"]
     chosen = set(rows.tolist())
-    X = library.rows(rows)[0]
+    X, certificate = library.rows(rows)[0], picked["certificate"]
+    if plate is not None:
+        certificate |= plate.record | {"upper_bound": values_bound(plate, rows, X, certificate["value"])}
     rest = [row for row in top["row"][: 9 * q].tolist() if row not in chosen]
     return CertifiedBatch(
         rows=rows,
         gain=gains_of(posterior, X, T, choice.sign),
         X=X,
-        certificate={**picked["certificate"], "passes": number, "guarantee": library.limits.guarantee()},
+        certificate={**certificate, "passes": number, "guarantee": library.limits.guarantee()},
         counts={"rows": len(library), **picked["counts"]},
         runners_up=torch.tensor(rest[: 8 * q], dtype=torch.long),
         alike=_alike(top),
@@ -159,7 +164,7 @@ def _scored(task: LibrarySearch, merge: Any, units: Sequence[int]) -> Iterator[t
 
 def _top(task: LibrarySearch, chunks: Sequence[EncodedChunk]) -> Top:
     """All rows of some chunks that may be proposed, with their scores."""
-    inside = [chunk.eligible.nonzero().squeeze(-1) for chunk in chunks]
+    inside = [(chunk.eligible & task.inside(chunk.groups)).nonzero().squeeze(-1) for chunk in chunks]
     packed = torch.cat([chunk.rows[places] for chunk, places in zip(chunks, inside, strict=True)])
 
     def rows(numbers: Tensor) -> Tensor:

@@ -93,7 +93,7 @@ class EncodedLibrary:
     def rows(self, numbers: Tensor) -> tuple[Tensor, Tensor]:
         """Some rows encoded, and the codes of their groups: k -> k x d, k x g."""
         X = torch.empty(len(numbers), self.encoder.width, dtype=torch.float64)
-        groups = torch.empty(len(numbers), len(self.limits.at_most), dtype=torch.long)
+        groups = torch.empty(len(numbers), len(self.limits.columns), dtype=torch.long)
         there = torch.zeros(len(numbers), dtype=torch.bool)
         for chunk in self._kept.values():
             here = (numbers >= chunk.first) & (numbers < chunk.first + len(chunk.rows))

@@ -24,7 +24,7 @@ def group_codes(table: Table, limits: Limits) -> Tensor:
 
     codes = [
         pd.util.hash_array(table.frame[column].astype(str).astype(object).to_numpy(), categorize=False)
-        for column in limits.at_most
+        for column in limits.columns
     ]
     return torch.from_numpy(np.stack(codes, axis=-1).view(np.int64) if codes else np.empty((len(table), 0), int))
 
@@ -36,11 +36,11 @@ class LimitState:
         self.caps = list(limits.at_most.values())
         self.min_distance = limits.min_distance
         self.labels = None if encoder is None else label_columns(encoder)
-        self.counts: list[Counter[int]] = [Counter() for _ in self.caps]
+        self.counts: list[Counter[int]] = [Counter() for _ in limits.columns]
         self.X: list[Tensor] = []
 
     def take(self, x: Tensor, group: Tensor) -> None:
-        """A row is chosen: x of length d, and the codes of its groups, one for each column of `at_most`."""
+        """A row is chosen: x of length d, and the codes of its groups, one for each limited column."""
         for count, code in zip(self.counts, group.tolist(), strict=True):
             count[code] += 1
         self.X.append(x)
@@ -94,7 +94,7 @@ def exchangeable(
         limits: what the batch keeps to.
         encoder: of the features.
         X: q x d batch.
-        groups: q x g codes, one column for each of `at_most`.
+        groups: q x g codes, one column for each of `limits.columns`.
         others: c x d rows outside.
         other_groups: c x g codes.
     """
@@ -102,6 +102,13 @@ def exchangeable(
     for column, cap in enumerate(limits.at_most.values()):
         same = groups[:, column : column + 1] == other_groups[:, column]  # q x c
         allowed &= same.sum(0) - same.long() < cap
+    for name, most in limits.at_most_distinct.items():
+        own, other = (codes[:, limits.columns.index(name)] for codes in (groups, other_groups))
+        same = own.unsqueeze(-1) == own  # q x q
+        rest = len(own.unique()) - (same.sum(-1) == 1).long()  # values that stay when a row goes
+        here = own.unsqueeze(-1) == other  # q x c
+        stays = here.sum(0) - here.long() > 0
+        allowed &= rest.unsqueeze(-1) + (~stays).long() <= most
     if limits.min_distance is not None:
         labels = label_columns(encoder)
         near = torch.stack([distance(others, x, labels) < limits.min_distance for x in X])  # q x c

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from ...posterior import Posterior
 from ...progress import track
@@ -31,6 +33,7 @@ class LibrarySearch:
         q: batch size.
         T: scaled temperature T' sqrt(A).
         sign: -1 where small targets are good.
+        values: limited column -> codes of the values that may be on the plate, see `plate_values`.
     """
 
     posterior: Posterior
@@ -38,6 +41,14 @@ class LibrarySearch:
     q: int
     T: float
     sign: float
+    values: Mapping[int, Tensor] = field(default_factory=dict)
+
+    def inside(self, groups: Tensor) -> Tensor:
+        """Which rows, by the codes of their groups (n x g), may be on the plate, n booleans."""
+        inside = torch.ones(len(groups), dtype=torch.bool)
+        for column, codes in self.values.items():
+            inside &= torch.isin(groups[:, column], codes)
+        return inside
 
 
 class Shortlist:
@@ -149,8 +160,8 @@ class Shortlist:
 
         def add(score: float, number: int, code: int | None) -> None:
             scores.append(scores[0].new_full((number,), score))
-            groups.append(torch.zeros(number, len(caps), dtype=torch.long))
-            known.append(torch.zeros(number, len(caps), dtype=torch.bool))
+            groups.append(groups[0].new_zeros(number, groups[0].shape[-1]))
+            known.append(torch.zeros_like(groups[-1], dtype=torch.bool))
             if code is not None:
                 groups[-1][:, 0], known[-1][:, 0] = code, True
 

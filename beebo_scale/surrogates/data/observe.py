@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 import numpy as np
@@ -55,7 +56,11 @@ def _several(
     """`observe` for several targets."""
     y = torch.tensor(table.y)  # n x t
     scales = [target_scale(column[~column.isnan()], transform, False, robust) for column in y.T]
-    tasks = tuple(Task(n, w, s) for (n, w), s in zip(table.weights.items(), scales, strict=True))
+    free = (-math.inf, math.inf)
+    tasks = tuple(
+        Task(n, w, s, table.aims.get(n, ""), table.limits.get(n, free))
+        for (n, w), s in zip(table.weights.items(), scales, strict=True)
+    )
     batch, levels = batch_codes(table.batch)
     design = Design(encoder.width, tasks, table.batch_column, levels)
     row, task = (~y.isnan()).nonzero().T  # of each value

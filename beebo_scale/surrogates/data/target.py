@@ -113,6 +113,15 @@ class TargetScale:
         """Own units to standardised units."""
         return (self._g(y) - self.shift) / self.scale
 
+    def own(self, z: Tensor) -> Tensor:
+        """Standardised units to own units, of a value without noise; inverse of `standardise`, rising."""
+        g = self.shift + self.scale * z
+        if self.transform == "rank":
+            return piecewise(g, self.knots[1], self.knots[0])
+        if self.transform == "sqrt":
+            return g.clamp_min(0.0).square()
+        return g.exp() if self.transform == "log" else g
+
     def _g(self, y: Tensor) -> Tensor:
         if self.transform == "rank":
             return piecewise(y, *self.knots)

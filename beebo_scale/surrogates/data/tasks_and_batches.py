@@ -14,6 +14,7 @@ a new point were known by its weighted sum alone, not by each target.
 from __future__ import annotations
 
 import copy
+import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -28,6 +29,7 @@ from ...kernels.screen import TaskKernel, icm_kernel
 from ...kernels.task_sums import ALL, TaskSum, TaskSumMean, TaskSumNoise
 from ...posterior import Posterior
 from ..gaussian_process.gaussian_process import GaussianProcess
+from .pairs import PairsPosterior
 from .target import TargetScale
 
 NONE = -1.0  # in the batch column: no known batch
@@ -43,11 +45,20 @@ class Task:
         name: of the measured column.
         weight: in the sum, per standard deviation of the (transformed) target.
         scale: between its own and standardised units.
+        aim: max or min, where the trade-off with others is looked for, else empty.
+        limits: the least and the most that it may be, own units.
     """
 
     name: str
     weight: float
     scale: TargetScale
+    aim: str = ""
+    limits: tuple[float, float] = (-math.inf, math.inf)
+
+    @property
+    def limited(self) -> bool:
+        """Whether it has a limit."""
+        return self.limits != (-math.inf, math.inf)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain types, for a file."""
@@ -125,6 +136,15 @@ class Design:
         noise = TaskSumNoise(posterior.noise, one.to(posterior.centers), self.width)
         return self._added(posterior.changed(noise=noise), (float(task),))
 
+    @property
+    def trades(self) -> bool:
+        """Whether targets are weighed against each other point by point: by a front, or by limits that they keep."""
+        return any(task.aim or task.limited for task in self.tasks)
+
+    def of_pairs(self, posterior: Posterior) -> PairsPosterior:
+        """The posterior of all targets of a point at once, each standardised; in no particular batch."""
+        return PairsPosterior(posterior, len(self.tasks), () if self.batch is None else (NONE,))
+
     def _added(self, posterior: PriorPosterior, task: tuple[float, ...]) -> PriorPosterior:
         """With the columns that points to predict do not have; A is that of what is predicted."""
         values = task if self.batch is None else (*task, NONE)
@@ -173,7 +193,7 @@ class Design:
     @classmethod
     def from_dict(cls, content: dict[str, Any]) -> Design:
         """Inverse of `to_dict`."""
-        tasks = tuple(Task(t["name"], t["weight"], TargetScale(**t["scale"])) for t in content["tasks"])
+        tasks = tuple(Task(**t | {"scale": TargetScale(**t["scale"])}) for t in content["tasks"])
         return cls(**content | {"tasks": tasks})
 
 
