@@ -20,6 +20,7 @@ from ..screening import Encoder
 from ..screening.packing import Packing
 from ..specs import Fitting, make, settings_of
 from ..specs.setting import plain, takes
+from ..surrogates.approximate.points import SPARSE_POINTS
 from ..surrogates.data.observations import PackedObservations
 from ..surrogates.data.target import Prediction
 from ..surrogates.predictive import PREDICTIVE
@@ -292,6 +293,8 @@ class SurrogateModule(pl.LightningModule):
         )
 
     def _check_same_settings(self, given: dict[str, Any], names: tuple[str, ...]) -> None:
+        if "block_rows" not in given and given["inducing_points"] == SPARSE_POINTS:
+            given = given | {"inducing_points": "auto"}  # the default of earlier versions in numbers
         given = EARLIER | given
         for name in names:
             if given[name] != self.hparams[name]:

@@ -37,7 +37,7 @@ def blocks(X: torch.Tensor) -> dict[str, object]:
     partition = divided(freeze(gp.kernel), lambda rows: data.X[rows], len(data), 20)
     rows = Rows.of(gp, data.X[:20], partition, data)
     sums = added(rows, Workers.current())
-    found = {"A": sums.A, "c": sums.c, "likelihood of blocks": sums.log_likelihood}
+    found = {"A": sums.A, "c": sums.c, "likelihood of blocks": torch.tensor(sums.log_likelihood)}
     return found | {"mean of blocks": rows.posterior(sums).mean(X)}
 
 

@@ -1,8 +1,8 @@
 r"""How large blocks are where nobody says, and what larger ones would gain.
 
 The factors of n rows in blocks of b rows take about n b^2 / 3 products beside n m^2 for the inducing points: a constant
-`WORK` for both n b^2 and n m^2 makes them as large as can be for the same work. It is no measured time, so that the
-same rows and seed give the same blocks on any machine.
+`WORK` for both n b^2 and n m^2 makes them as large as can be for the same work. It is no measured time: the same rows
+and seed give the same blocks on any machine.
 
 The error of a model is measured on its own rows, each left out: with P = (K_b + Sigma)^-1, y_i - mean_i without row i
 is (P (y - m))_i / P_ii = beta_i / P_ii. The same with a block cut in two says what blocks of half the size lose, and
