@@ -127,7 +127,7 @@ class CovarianceSolver:
             InputError: K + Sigma is not positive definite, or B is not finite.
         """
         P, low = self.preconditioner, self._low
-        norm = P.whiten(B).norm(dim=0)
+        norm = self.K.workers.first(P.whiten(B).norm(dim=0))
         if not bool(torch.isfinite(norm).all()):
             raise InputError("the right-hand side of a linear solve is not finite; check inputs, kernel and noise")
         stop = torch.maximum(_like(error, B).sqrt(), _like(relative, B).clamp_min(100 * _eps(B)) * norm)  # c
