@@ -29,7 +29,15 @@ from beebo_scale.surrogates.products.coded import over_products
 from beebo_scale.surrogates.products.contraction import Contraction
 
 FRAGMENTS = ["C", "CC", "C(C)C", "OC", "N", "F", "Cl", "C(F)(F)F", "C#N", "S(C)(=O)=O", "C(N)=O", "N(C)C", "OCC", "Br"]
-CORES = ["c1cc{}ccc1{}", "c1cc{}cnc1{}", "C1CC{}CNC1{}", "c1c{}csc1{}", "C1C{}CCC1{}", "c1nc{}ncc1{}", "O=C(O)C{}C{}"]
+CORES = [
+    "c1cc{}ccc1{}",
+    "c1cc{}cnc1{}",
+    "C1CC{}CNC1{}",
+    "c1c{}csc1{}",
+    "C1C{}CCC1{}",
+    "c1nc{}ncc1{}",
+    "C(C(=O)O)C{}C{}",
+]
 
 
 def molecules(count: int, seed: int) -> list[str]:
@@ -37,9 +45,7 @@ def molecules(count: int, seed: int) -> list[str]:
     draw, found = random.Random(seed), dict[str, None]()
     while len(found) < count:
         core = draw.choice(CORES)
-        ends = [
-            "".join(f"({draw.choice(FRAGMENTS)})" if draw.random() < 0.8 else "" for _ in range(1)) for _ in range(2)
-        ]
+        ends = [f"({draw.choice(FRAGMENTS)})" if draw.random() < 0.8 else "" for _ in range(2)]
         found[draw.choice(["", "C", "N", "O", "CC", "CN"]) + core.format(*ends)] = None
     return list(found)
 

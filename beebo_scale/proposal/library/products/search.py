@@ -121,8 +121,9 @@ def choose_product(
             if level == -inf or len(top["row"]) > KEPT:
                 raise library.too_few(choice.q, len(picked["rows"]), library.counts, limited=bool(library.limits))
             most *= RESERVE
-            guess = _level(task, most)[0]
-            lowest = guess if picked["lowest"] is None else picked["lowest"]
+            lowest = picked["lowest"]
+            if lowest is None or number > 2:  # what was found tells nothing, or too little
+                lowest = min(_level(task, most)[0], inf if lowest is None else lowest)
             level = min(lowest, level) - task.tiles.slack
     library.check_lists(library.counts)
     rows = picked["rows"]

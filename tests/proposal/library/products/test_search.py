@@ -98,7 +98,7 @@ def test_the_same_bytes_on_a_hundred_thousand_rows_for_any_share_of_the_work(mon
 
 def test_passes_go_on_until_the_batch_is_certain(monkeypatch):
     monkeypatch.setattr(lazy_greedy, "SHORTLIST", 1)
-    monkeypatch.setattr(search, "RESERVE", 1)
+    monkeypatch.setattr(search, "RESERVE", 2)
     monkeypatch.setattr(search, "PROBES", 4)
     found, other, run = batches(rows_of(count=60), q=12, temperature=3.0)
     assert found == other
