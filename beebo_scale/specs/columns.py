@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..errors import InputError
-from .aims import check_directions, limits_in_words, parse_limits
+from .aims import DIRECTIONS, check_directions, limits_in_words, parse_limits
 from .setting import Reader, setting, text
 from .texts import parse_features, parse_target, parse_texts, parse_units
 
@@ -97,7 +97,7 @@ class Columns:
     def aims(self) -> dict[str, str]:
         """Target -> max or min, where the trade-off between several is looked for, else empty."""
         aims = self._mapping
-        return aims if any(isinstance(value, str) for value in aims.values()) else {}
+        return aims if any(value in DIRECTIONS for value in aims.values()) else {}
 
     @property
     def limits(self) -> dict[str, tuple[float, float]]:

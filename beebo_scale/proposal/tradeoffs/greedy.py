@@ -37,7 +37,8 @@ class TradeoffGreedy:
         q: most rows to choose.
         samples: joint samples.
         seed: of the samples.
-        shut: from the rows chosen so far (the last one last) to rows without room, M booleans; None limits nothing.
+        shut: from the row chosen last to rows that have no room any more, M booleans; None limits nothing.
+        like: an earlier choice among the same rows, whose moments are taken over.
     """
 
     def __init__(
@@ -50,18 +51,20 @@ class TradeoffGreedy:
         samples: int,
         seed: int,
         shut: Callable[[int], Tensor] | None = None,
+        like: TradeoffGreedy | None = None,
     ) -> None:
         self.posterior, self.worth, self.T, self.q, self.shut = posterior, worth, T, q, shut
         t, self.X = posterior.tasks, X.to(posterior.points)
         with torch.no_grad():
-            self.F = self.X.new_empty(len(X) * t, posterior.rank)
-            parts = []
-            for i, x in enumerate(self.X.split(FEATURES_AT_ONCE)):
-                *some, F = moments(posterior, x)
-                self.F[i * FEATURES_AT_ONCE * t :][: len(F)] = F
-                parts.append((*some, worth.alone(some[0], some[1])))
-            # the energy is a bound where there are samples; M x t, M x t x t, M x t, M
-            self.mean, self.V, self.noise, self.energy = (torch.cat(each) for each in zip(*parts, strict=True))
+            found = self._moments() if like is None else (like.first, like.F)
+            self.first: tuple[Tensor, Tensor, Tensor] = found[0]
+            self.F: Tensor = found[1]
+            self.mean: Tensor
+            self.V: Tensor
+            self.noise: Tensor
+            self.mean, self.V, self.noise = self.first  # M x t, M x t x t, M x t
+            parts = zip(self.mean.split(FEATURES_AT_ONCE), self.V.split(FEATURES_AT_ONCE), strict=True)
+            self.energy = torch.cat([worth.alone(mean, V) for mean, V in parts])  # M, a bound where there are samples
         self.columns = self.mean.new_empty(len(X) * t, q * t)
         self.open = torch.ones(len(X), dtype=torch.bool, device=self.X.device)
         self.chosen: list[int] = []
@@ -76,6 +79,17 @@ class TradeoffGreedy:
         if worth.joint is not None:
             self.level = worth.joint.best.clone()  # s x w, what the front and the chosen rows reach
             self.reached = self.level.new_empty(0, *self.level.shape)  # rows drawn x s x w
+
+    def _moments(self) -> tuple[tuple[Tensor, Tensor, Tensor], Tensor]:
+        """Means, covariance blocks and noise with nothing chosen, and features, (M t) x r."""
+        t = self.posterior.tasks
+        F, parts = self.X.new_empty(len(self.X) * t, self.posterior.rank), []
+        for i, x in enumerate(self.X.split(FEATURES_AT_ONCE)):
+            mean, V, noise, some = moments(self.posterior, x)
+            F[i * FEATURES_AT_ONCE * t :][: len(some)] = some
+            parts.append((mean, V, noise))
+        mean, V, noise = (torch.cat(each) for each in zip(*parts, strict=True))
+        return (mean, V, noise), F
 
     def choose(self, given: int = 0) -> None:
         """All q rows, or as many as have room; the first `given` rows are taken whatever they are worth."""

@@ -37,11 +37,11 @@ from .samples import JointSamples
 from .worth import Worth, information, standard_error
 
 SAMPLES, MOST_SAMPLES = 128, 512  # joint samples that choose, at first and at most
-ERROR = 0.1  # of the improvement: a larger standard error asks for twice as many samples
+ERROR = 0.1  # of the improvement: a larger standard error asks for more samples
 JUDGED = 1024  # fresh samples of the batch
 SCORED_AT_ONCE = 512
 COARSE = 256  # measured inputs that variances are bounded by
-MEMORY = 1 << 30  # bytes for features and columns of the rows among which the batch is chosen
+MEMORY = 1 << 29  # bytes for features and columns of the rows among which the batch is chosen
 
 
 @dataclass(frozen=True, eq=False)
@@ -195,10 +195,10 @@ def _pick(
     first = original == torch.arange(len(X))
     left_out = float(top["score"][keep]) if len(top["score"]) > keep else -torch.inf
     for chunk in chunks:
-        samples = SAMPLES
+        samples, state = SAMPLES, None
         while True:
             worth, shut = aims.worth(choice.q, samples), _Shut(library, X, groups, original)
-            state = TradeoffGreedy(posterior, X, worth, T, choice.q, samples, choice.seed, shut)
+            state = TradeoffGreedy(posterior, X, worth, T, choice.q, samples, choice.seed, shut, state)
             state.best_left_out = left_out
             if not library.limits.columns:
                 state.open &= first.to(state.open.device)
@@ -206,7 +206,8 @@ def _pick(
             found = judged(aims, posterior, X[state.chosen], samples, choice.q, choice.seed)
             if worth.joint is None or samples >= MOST_SAMPLES or found["standard_error"] <= ERROR * found["energy"]:
                 break
-            samples *= 2
+            asked = samples * (found["standard_error"] / (ERROR * max(found["energy"], 1e-12))) ** 2
+            samples = 2 * samples if asked <= 2 * samples else MOST_SAMPLES
         yield (
             chunk,
             {
