@@ -30,8 +30,8 @@ EACH = 256  # rows of each that are left out, one at a time
 
 
 def points_of_blocks(n: int) -> int:
-    """Inducing points for n rows."""
-    return min(n, next((m for m in POINTS if n * m**2 <= WORK), POINTS[-1]))
+    """Inducing points for n rows; few rows are one block, which needs none."""
+    return min(max(1, n // 4), next((m for m in POINTS if n * m**2 <= WORK), POINTS[-1]))
 
 
 def block_rows(n: int, memory: int) -> int:

@@ -18,7 +18,7 @@ def test_the_work_is_the_same_for_any_number_of_rows():
     sizes = [block_rows(n, gigabytes) for n in (1_000, 36_000, 250_000, 1_000_000, 10_000_000)]
     assert sizes == [1_000, 4_116, 1_562, 781, LEAST]
     assert block_rows(36_000, 2**26) == 1024
-    assert [points_of_blocks(n) for n in (100, 30_000, 40_000, 1_000_000)] == [100, 4096, 2048, 1024]
+    assert [points_of_blocks(n) for n in (100, 30_000, 40_000, 1_000_000)] == [25, 4096, 2048, 1024]
 
 
 def test_errors_without_a_row_are_those_of_fits_without_it():
