@@ -171,7 +171,7 @@ def _record(options: Namespace) -> EntryCounts:
         named = ("extra", "replicate", "drop_invalid", "ignore_unknown", "normalise")
         given = [f"--{name.replace('_', '-')}" for name in named if options[name]]
         if given:
-            raise InputError(f"{', '.join(given)} without --results; --give-up only names experiments")
+            raise InputError(f"{', '.join(given)} go with --results; --give-up only names experiments")
         counts = campaign.give_up(options.give_up)
     else:
         if options.extra and options.ignore_unknown:

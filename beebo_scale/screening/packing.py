@@ -75,7 +75,7 @@ class Packing:
             elif form == "letters":
                 pieces.append(piece.to(dtype))
             else:
-                pieces.append(piece.contiguous().view(torch.float64).to(dtype))
+                pieces.append(_aligned(piece).view(torch.float64).to(dtype))
         return torch.cat(pieces, dim=-1)
 
 
@@ -83,6 +83,12 @@ def _form(column: Column) -> str:
     if isinstance(column, FingerprintColumn):
         return "counts" if column.counts else "bits"
     return "letters" if isinstance(column, SequenceColumn) else "numbers"
+
+
+def _aligned(piece: Tensor) -> Tensor:
+    """Bytes that can be looked at as float64; of a single row `contiguous` leaves them where they are."""
+    there = piece.is_contiguous() and piece.stride(0) % 8 == 0 and piece.storage_offset() % 8 == 0
+    return piece if there else piece.clone(memory_format=torch.contiguous_format)
 
 
 def pack(encoder: Encoder, table: Table, numbers: np.ndarray) -> np.ndarray:

@@ -21,8 +21,8 @@ def passes(monkeypatch):
     counts = {}
     plain = opening._open_file
 
-    def counted(source):
-        opened = plain(source)
+    def counted(source, wanted=()):
+        opened = plain(source, wanted)
         counts.setdefault(opened.name, [])
 
         def load(columns):

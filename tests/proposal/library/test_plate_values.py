@@ -114,7 +114,7 @@ def test_shared_and_distinct_through_propose():
     rows = pd.DataFrame(uniform(300, 2, seed=4).numpy(), columns=["x", "y"])
     rows["acid"], rows["temp"] = np.array(list("abcde"))[np.arange(300) % 5], (np.arange(300) // 5 % 4 * 10.0)
     rows["yield"] = np.sin(4 * rows["x"]) + rows["y"] + rows["temp"] / 40 + (rows["acid"] == "c")
-    surrogate = bs.fit(bs.read_table(rows.iloc[::10], target="yield"))
+    surrogate = bs.fit(bs.read_table(rows.iloc[::7], target="yield"))
     batch = bs.propose(
         surrogate, q=12, library=rows, limits=Limits({"acid": 6}, at_most_distinct={"temp": 1, "acid": 2})
     )
