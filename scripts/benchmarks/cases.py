@@ -49,7 +49,7 @@ SUGGESTIONS = {  # group -> words of the row -> options; {} is the group's folde
         "`1 100,5`": "--measured {}/thousand.csv --target y --library {}/thousand_lib.csv -q 2",
         "a control (`Sterile`) in row 1 of sequences": "--measured {}/control_first.csv --target y --features"
         " Variant:protein --library {}/control_first.csv -q 2",
-        "limits in a column of relations": "--measured {}/censored_export.csv.gz --target pChEMBL~Value"
+        "limits in a column of relations": "--measured {}/censored_export.csv.gz --target Standard~Value"
         " --features Smiles:smiles --library"
         " {}/censored_library.csv.gz -q 2",
         "names of mutations": "--measured {}/single.csv --target DMS_score --features mutant --library {}/lib.csv -q 2",
@@ -69,7 +69,13 @@ SUGGESTIONS = {  # group -> words of the row -> options; {} is the group's folde
         " -q 2",
     },
 }
-TARGETS = {"uppertarget.csv": "Y", "AID_1234_datatable_all.csv": "PUBCHEM_ACTIVITY_SCORE", "excel": "Yield"}
+TARGETS = {
+    "uppertarget.csv": "Y",
+    "AID_1234_datatable_all.csv": "PUBCHEM_ACTIVITY_SCORE",
+    "title_merged.xlsx": "Yield (%)",
+    "title_rows.xlsx": "Yield (%)",
+    "excel": "Yield",
+}
 HOSTILE = (  # words, before, now; tests/hostile holds them
     ("`.xlsx` of 6 kB with a format at XFD1048576", "33 s and 2.8 GB", "read; empty cells count for nothing"),
     ("`.xlsx`: a value there", "as above", "`the cell XFD1048576 stands far away from the others; empty it`"),
@@ -142,7 +148,8 @@ def reading(path: Path, target: str) -> str:
     except Exception as error:
         return f"traceback: {type(error).__name__}"
     cells = [f"{name} = {shown(table.frame[name].iloc[0])} ({kind})" for name, kind in table.kinds.items()]
-    return short(f"{len(table.y)} rows; {', '.join(cells)}, {target} = {shown(table.y[0])}")
+    said = "".join(f"; `{note.replace(f'{path.parent}/', '')}`" for note in getattr(table, "notes", ())[:1])
+    return short(f"{len(table.y)} rows; {', '.join(cells)}, {target} = {shown(table.y[0])}") + said
 
 
 def nine_digits(cases: Path) -> str:

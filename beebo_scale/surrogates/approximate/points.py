@@ -44,7 +44,7 @@ def inducing_points(kernel: Kernel, data: Measurements, fitting: Fitting) -> Ten
         tail = ordered[~torch.isin(ordered, held)][: m // 2]
         spread, m = spread[~torch.isin(spread, tail)], m - len(tail)
     rows = data.in_format(torch.float64)
-    if fitting.kind == "blocks":  # they carry only what blocks leave over: chosen with care they did no better
+    if fitting.kind == "blocks":  # they carry only what blocks leave over, and random ones cost nothing to find
         spread = spread[torch.randperm(len(spread), generator=torch.Generator().manual_seed(fitting.seed))[:m]]
         Z = rows.take(spread).X
     else:
