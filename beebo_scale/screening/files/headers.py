@@ -53,7 +53,8 @@ def look(numbered: Sequence[tuple[int, Row]], wanted: Collection[str], line: str
     rows = [cells for _, cells in numbered]
     row, has = header_row(rows, wanted)
     data = rows[row + 1 :]
-    names = tuple(cell if cell in wanted else spelled(cell) for cell in rows[row])
+    exactly = frozenset(wanted)  # they may be many
+    names = tuple(cell if cell in exactly else spelled(cell) for cell in rows[row])
     remarks, notes = count_remarks(data), []
     if above := _held(rows[:row]):
         notes.append(f"the header is {line} {numbered[row][0]}; what stands above it is left aside ({above})")
