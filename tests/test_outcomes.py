@@ -49,6 +49,7 @@ def test_one_limit_is_exact_even_where_nothing_keeps_it():
 
 
 @pytest.mark.parametrize("limits", [{}, {"low": (-math.inf, -math.inf, 0.2), "high": (math.inf, 1.0, math.inf)}])
+@pytest.mark.slow
 def test_improvement_is_that_of_many_samples(limits):
     outcomes = outcomes_of(**limits)
     front = torch.tensor([[0.4, 1.2], [1.0, 0.3]]).double()

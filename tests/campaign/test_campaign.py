@@ -346,6 +346,7 @@ def test_a_round_is_shown_again_until_something_is_entered(tmp_path):
     assert campaign.suggest().round == 3
 
 
+@pytest.mark.slow
 def test_a_map_that_was_filled_in_is_not_drawn_again(tmp_path):
     campaign = create(tmp_path, q=2)
     first = campaign.suggest(layout=Layout(6))

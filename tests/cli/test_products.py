@@ -26,6 +26,7 @@ def folder(tmp_path, monkeypatch):
     return tmp_path
 
 
+@pytest.mark.slow
 def test_suggest_and_propose(capsys):
     assert (
         main(["suggest", "--measured=screen.csv", *FIT, *FEATURES, *CHOICES, "--out=a.csv", "--save-model=m.ckpt"]) == 0
@@ -51,6 +52,7 @@ def test_suggest_and_propose(capsys):
     assert not set(pd.read_csv("d.csv")["product"]) & set(batch["product"][:3])
 
 
+@pytest.mark.slow
 def test_a_campaign(capsys):
     limits = ["--at-most", "solvent:2", "--incompatible", "temp > 80 and solvent == 'S1'"]
     start = ["campaign", "init", "c", "--measured=screen.csv", *FIT, *FEATURES, *CHOICES, *limits]

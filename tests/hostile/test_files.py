@@ -96,6 +96,7 @@ def test_packed_files_that_unpack_to_more_than_tables_do_are_refused(tmp_path, m
     assert len(read_library(path, {"a": "continuous"}).frame) == 1 << 19
 
 
+@pytest.mark.slow
 def test_what_packs_as_tables_do_may_be_large(tmp_path, monkeypatch):
     monkeypatch.setattr(limits, "UNPACKED", 1 << 20)
     rows = "".join(f"{x:.6f},{i % 7}\n" for i, x in enumerate(np.random.default_rng(0).random(200_000)))

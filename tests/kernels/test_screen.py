@@ -146,6 +146,7 @@ def test_tanimoto_of_sets_is_common_over_all():
 
 @given(seed=st.integers(0, 10_000), bits=st.integers(4, 40), most=st.integers(1, 9))
 @LAWS
+@pytest.mark.slow
 def test_tanimoto_is_positive_definite(seed, bits, most):
     X = fingerprints(30, bits, most=most, share=0.3, seed=seed)
     K = gram(TanimotoKernel(), X, X)

@@ -54,6 +54,7 @@ def test_the_quadratic_form_lacks_no_more_than_asked_for():
         assert float(lacks.min()) > -1e-9
 
 
+@pytest.mark.slow
 def test_each_column_has_its_own_tolerance():
     solver, _ = system(sigma2=1e-3, size=10)
     B = normal(200, 2)
@@ -85,6 +86,7 @@ def test_columns_that_repeat_each_other_or_are_zero():
     assert torch.equal(found.X[:, 2], torch.zeros(200, dtype=torch.float64))
 
 
+@pytest.mark.slow
 def test_rows_that_repeat_each_other_by_the_thousand():
     n = 1500
     Z = uniform(5, 3).repeat(n // 5, 1) + 1e-9 * normal(n, 3)
@@ -167,6 +169,7 @@ def test_what_a_solution_lacks_is_estimated():
         assert bool((lacks <= (2 * relative) ** 2 * exact).all())
 
 
+@pytest.mark.slow
 def test_fewer_products_than_with_a_partial_factor_where_rows_cluster_and_noise_is_low():
     n, sigma2 = 600, 1e-4
     centers = uniform(12, 3, seed=1)[torch.arange(n) % 12]

@@ -21,6 +21,7 @@ def taken(X):
 
 @LAWS
 @given(n=st.integers(1, 400), size=st.integers(1, 120), seed=st.integers(0, 99))
+@pytest.mark.slow
 def test_each_row_is_in_one_block_that_is_not_too_large(n, size, seed):
     X = normal(n, 3, seed=seed)
     found = divided(kernel(), taken(X), n, size, seed)

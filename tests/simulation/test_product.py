@@ -42,6 +42,7 @@ def test_all_strategies_play(tmp_path, minimize):
     pd.testing.assert_frame_equal(again.rounds, results.rounds)
 
 
+@pytest.mark.slow
 def test_thompson_sampling_over_blocks_learns_the_good_ones():
     world = landscape()
     points = world.start(120, 0)

@@ -156,6 +156,7 @@ def test_a_mixture_is_sampled_all_over_and_settled_to_rounding():
     close(settled[inside], X[inside], atol=1e-12)  # (1, 1, 1) is at right angles
 
 
+@pytest.mark.slow
 def test_whole_numbers_under_an_equality():
     bounds = torch.tensor([[0.0] * 3, [20.0, 20.0, 10.0]], dtype=torch.float64)
     limits = (inequality([0, 1, 2], [1.0, 1.0, 2.0], 21.0),)

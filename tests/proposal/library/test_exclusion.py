@@ -24,6 +24,7 @@ def matrix(rows):
 
 @given(X=ROWS, known=ROWS, bits=st.sampled_from([64, 2, 0]))
 @LAWS
+@pytest.mark.slow
 def test_rows_are_found_whatever_their_hashes(X, known, bits):
     """With hashes of 2 bits or none, rows that differ share hashes at first."""
     true_hashes = row_hashes

@@ -95,6 +95,7 @@ def test_the_values_are_those_of_the_best_greedy_batch():
         assert found["selections_compared"] == found["selections"]
 
 
+@pytest.mark.slow
 def test_sum_of_the_best_rows_with_few_values():
     for seed in range(60):
         draw = np.random.default_rng(seed)
@@ -110,6 +111,7 @@ def test_sum_of_the_best_rows_with_few_values():
         assert found >= max(sums) - 1e-6
 
 
+@pytest.mark.slow
 def test_shared_and_distinct_through_propose():
     rows = pd.DataFrame(uniform(300, 2, seed=4).numpy(), columns=["x", "y"])
     rows["acid"], rows["temp"] = np.array(list("abcde"))[np.arange(300) % 5], (np.arange(300) // 5 % 4 * 10.0)

@@ -249,6 +249,7 @@ def test_wrong_columns():
         open_library("nowhere.parquet", KINDS)
 
 
+@pytest.mark.slow
 def test_memory_is_bounded_even_if_the_file_is_one_row_group(tmp_path, monkeypatch):
     """Peak of what Arrow holds while streaming a file of 32 MB."""
     import pyarrow as pa

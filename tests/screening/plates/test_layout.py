@@ -111,6 +111,7 @@ def test_layouts_in_words():
 
 @settings(max_examples=25, deadline=None, derandomize=True)
 @given(st.sampled_from(list(SHAPES)[2:]), st.integers(1, 300), st.integers(0, 3), st.integers(0, 1), st.booleans())
+@pytest.mark.slow
 def test_scattered_controls_and_a_free_edge(plate, count, seed, edge, shuffle):
     rows, columns = SHAPES[plate]
     layout = Layout.of(

@@ -110,6 +110,7 @@ def test_plates_are_told_from_features():
     assert error["term"] < 0.3 * error["centered"]
 
 
+@pytest.mark.slow
 def test_no_effect_where_there_is_none():
     surrogate = bs.fit(bs.read_table(screen(100, 10, size=0.0)[0], "y", features=["a", "b"], batch="plate"), "exact")
     assert batch_variance(surrogate.gp) < 0.01

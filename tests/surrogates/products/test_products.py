@@ -76,6 +76,7 @@ def test_a_surrogate_of_combinations_is_saved_and_warms_the_next(tmp_path):
         surrogate(warm_start=again, combine="product")
 
 
+@pytest.mark.slow
 def test_the_likelihood_chooses():
     chosen = surrogate(combine="likelihood").design.combine
     report = {c: surrogate(combine=c).report.log_likelihood for c in ("product", "combinations")}

@@ -39,6 +39,7 @@ def test_the_same_bytes_as_the_written_library(temperature, minimize):
     assert run["library"]["measured_already"] == 60
 
 
+@pytest.mark.slow
 def test_the_same_bytes_with_pending_excluded_and_limited_rows():
     frame = rows_of(count=40)
     others = rows_of().drop(columns="y")
@@ -49,6 +50,7 @@ def test_the_same_bytes_with_pending_excluded_and_limited_rows():
     assert pd.Series(found.splitlines()[1:]).str.contains("THF").sum() <= 4
 
 
+@pytest.mark.slow
 def test_incompatible_pairs_by_a_table_and_an_expression():
     table = pd.DataFrame({"solvent": ["THF", "THF"], "site": ["A", "C"]})
     lists = Lists(LISTS, (table, "temp >= 80 and solvent in ('MeOH', 'THF')"))
@@ -60,6 +62,7 @@ def test_incompatible_pairs_by_a_table_and_an_expression():
     assert run["library"]["incompatible"] == bad.sum()
 
 
+@pytest.mark.slow
 def test_blocks_that_are_encoded_alike_are_proposed_once():
     lists = {**LISTS, "solvent": ["THF", "DMF"], "temp": [20.0, 60.0]}
     whole = rows_of(lists).drop(columns="y")
@@ -96,6 +99,7 @@ def test_the_same_bytes_on_a_hundred_thousand_rows_for_any_share_of_the_work(mon
     assert choose(prepared, surrogate, ChunkRunner(ledger=half)).frame.to_csv(index=False) == first
 
 
+@pytest.mark.slow
 def test_passes_go_on_until_the_batch_is_certain(monkeypatch):
     monkeypatch.setattr(lazy_greedy, "SHORTLIST", 1)
     monkeypatch.setattr(search, "RESERVE", 2)
@@ -115,6 +119,7 @@ def test_what_cannot_be_kept_costs_the_certificate(monkeypatch):
 
 
 @pytest.mark.parametrize(("kind", "energy"), [("svgp", "mean"), ("exact", "softmax")])
+@pytest.mark.slow
 def test_other_surrogates_and_energies(kind, energy):
     own = fitted(kind=kind)
     asked = Choice(q=6, choices=LISTS, energy=energy)
@@ -125,6 +130,7 @@ def test_other_surrogates_and_energies(kind, energy):
     assert batch.frame.to_csv(index=False) == other.frame.to_csv(index=False)
 
 
+@pytest.mark.slow
 def test_refusals():
     frame = rows_of(count=230)
     asked, own, _ = measured(frame, q=12)

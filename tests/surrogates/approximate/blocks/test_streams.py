@@ -64,6 +64,7 @@ def test_pending_rows_and_the_acquisition(toy):
     assert batch.certificate["certified"]
 
 
+@pytest.mark.slow
 def test_a_box_is_searched(toy):
     acqf = bs.BatchedEnergyEntropy(toy.posterior, 0.5)
     space = Space(torch.tensor([[0.0] * D, [1.0] * D], dtype=torch.float64))
