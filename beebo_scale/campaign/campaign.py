@@ -25,7 +25,7 @@ from .folder import Folder
 from .outputs import check_pending
 from .readings import read_results
 from .results import ResultFile
-from .rounds import made, unanswered
+from .rounds import unanswered
 from .seal import changes, writing
 from .settings import Settings
 from .state import INITIAL, CampaignState, EntryCounts, columns
@@ -152,17 +152,17 @@ class Campaign:
         """
         plating = Plating(layout, picks)
         with self.folder.locked():
-            self.changes()
+            state = self.state()
             number = None if another else unanswered(self.folder)
             if number is None:
-                return next_round(self.folder, self.state(), q, plating)
-            count = len(made(self.folder, number).frame)
+                return next_round(self.folder, state, q, plating)
+            count = int((state.proposed["round"] == str(number)).sum())
             if q not in (None, count):
                 raise InputError(
                     f"round {number} of {count} experiments is out and nothing was entered since; to have {q} more "
                     "proposed now, add --another"
                 )
-            return round_again(self.folder, self.state(), number, plating)
+            return round_again(self.folder, state, number, plating)
 
     def again(self, number: int, layout: Layout | None = None, picks: Picks | None = None) -> Suggestion:
         """A round that was made, with the plate map and pick list written anew where these are asked for.
@@ -171,7 +171,6 @@ class Campaign:
             InputError: there is no such round, or a map that somebody filled in would be lost.
         """
         with self.folder.locked():
-            self.changes()
             return round_again(self.folder, self.state(), number, Plating(layout, picks))
 
     def table(self) -> Table:

@@ -73,7 +73,7 @@ def read_results(source: Listing, folder: Folder, settings: Settings, normalise:
             return Readings(file)
         frame, notes, name = _of_table(file, columns, settings, named), list(file.notes), file.name
         if not named:
-            frame = _joined(frame, folder, settings, name)
+            frame = _joined(frame, plate_maps(folder), settings, name)
     return _samples(frame, name, settings, normalise, notes)
 
 
@@ -133,7 +133,7 @@ def _of_grids(source: Listing, folder: Folder, settings: Settings) -> tuple[pd.D
         parts.append(wells.assign(_row=grid.row))
     frame = pd.concat(parts, ignore_index=True)
     _check_cells(frame, target, name)
-    return _joined(frame, folder, settings, name), name, notes
+    return _joined(frame, maps, settings, name), name, notes
 
 
 def _check_cells(frame: pd.DataFrame, target: str, name: str) -> None:
@@ -195,9 +195,9 @@ def plate_maps(folder: Folder) -> pd.DataFrame:
     return pd.concat(frames, ignore_index=True)
 
 
-def _joined(frame: pd.DataFrame, folder: Folder, settings: Settings, name: str) -> pd.DataFrame:
+def _joined(frame: pd.DataFrame, maps: pd.DataFrame, settings: Settings, name: str) -> pd.DataFrame:
     """Wells with what the maps say that is in them; empty ones that no map knows are left out."""
-    maps, wanted = plate_maps(folder), identity(settings)
+    wanted = identity(settings)
     plates = list(dict.fromkeys(maps[PLATE]))
     if "_plate" not in frame:
         if len(plates) > 1:

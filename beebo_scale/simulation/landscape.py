@@ -20,18 +20,17 @@ from ..screening.invalid import Fault
 from ..screening.packing import Packing, pack
 from ..screening.table import read_columns
 from ..specs import Columns
-from .world import Candidates, Points, Yardstick
+from .world import Candidates, FiniteWorld, Points, Yardstick, best_rows
 
 if TYPE_CHECKING:
     import pandas as pd
 
 GB1 = "gb1"  # the landscape that comes with the package
 ROW = "row"
-TOP_SHARE = 100  # one row of so many is among the best ones, unless told otherwise
 
 
 @dataclass(frozen=True, eq=False)
-class Landscape:
+class Landscape(FiniteWorld):
     """Distinct inputs with their values; repeated measurements of one input are averaged.
 
     Attributes:
@@ -91,9 +90,7 @@ class Landscape:
         read = replace(read, source=read.source if name is source else str(name))
         pack(Encoder.from_table(read), read, numbers)  # cells that cannot be encoded are named by their rows here
         table = distinct(read, numbers)
-        top = max(1, len(table) // TOP_SHARE) if top is None else top
-        if not 1 <= top < len(table):
-            raise InputError(f"top = {top}: give 1 or more, and less than the {len(table)} rows of {table.source}")
+        top = best_rows(top, len(table), table.source)
         return cls(table, not minimize, top, read.dropped, len(read) - len(table), read.invalid, read.notes)
 
     def __len__(self) -> int:
@@ -136,25 +133,6 @@ class Landscape:
                 f"{self.rows.source}: {count} rows would be measured, but it has {len(self)} distinct inputs; "
                 "lower start, q or rounds"
             )
-
-    def start(self, count: int, seed: int) -> Points:
-        """Rows at random, the same for every strategy."""
-        return np.random.default_rng(seed).choice(len(self), count, replace=False)
-
-    def draw(self, count: int, taken: Points, seed: int) -> Points:
-        """Rows at random that are not taken."""
-        return self._open(taken, seed)[:count]
-
-    def _open(self, taken: Points, seed: int) -> Points:
-        """Rows that are not taken, shuffled: ties must not go by the order of the file, which may be sorted."""
-        free = np.ones(len(self), dtype=bool)
-        free[taken] = False
-        order = np.random.default_rng([seed, 1]).permutation(len(self))
-        return order[free[order]]
-
-    def measure(self, points: Points, seed: int) -> NDArray[np.float64]:
-        """The value in the file."""
-        return self.truth(points)
 
     def truth(self, points: Points) -> NDArray[np.float64]:
         """The value in the file."""

@@ -20,8 +20,7 @@ from ..screening.measured.target import target_of
 from ..screening.places import Place
 from ..screening.products import ProductLibrary, open_product
 from ..specs import Columns, Lists
-from .landscape import TOP_SHARE
-from .world import UNPACKED_AT_ONCE, Points, Yardstick
+from .world import UNPACKED_AT_ONCE, FiniteWorld, Points, Yardstick, best_rows
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -61,7 +60,7 @@ class BlockCandidates:
 
 
 @dataclass(frozen=True, eq=False)
-class ProductLandscape:
+class ProductLandscape(FiniteWorld):
     """Every product of some lists with its value.
 
     Attributes:
@@ -123,9 +122,7 @@ class ProductLandscape:
             raise InputError(f"{file.name} {what}; give every product of the lists once")
         if product.allowed:
             raise InputError("a landscape over lists is whole; leave the incompatible pairs out")
-        top = max(1, len(rows) // TOP_SHARE) if top is None else top
-        if not 1 <= top < len(rows):
-            raise InputError(f"top = {top}: give 1 or more, and less than the {len(rows)} rows of {file.name}")
+        top = best_rows(top, len(rows), file.name)
         values = np.empty(len(rows))
         values[rows] = y
         return cls(product, lists, target, values, file.name, not minimize, top)
@@ -156,24 +153,6 @@ class ProductLandscape:
         """Refuse to measure more products than there are."""
         if count > len(self):
             raise InputError(f"{self.source}: {count} rows would be measured of {len(self)}; lower start, q or rounds")
-
-    def start(self, count: int, seed: int) -> Points:
-        """Products at random, the same for every strategy."""
-        return np.random.default_rng(seed).choice(len(self), count, replace=False)
-
-    def draw(self, count: int, taken: Points, seed: int) -> Points:
-        """Products at random that are not taken."""
-        return self._open(taken, seed)[:count]
-
-    def _open(self, taken: Points, seed: int) -> Points:
-        free = np.ones(len(self), dtype=bool)
-        free[taken] = False
-        order = np.random.default_rng([seed, 1]).permutation(len(self))
-        return order[free[order]]
-
-    def measure(self, points: Points, seed: int) -> NDArray[np.float64]:
-        """The value in the table."""
-        return self.truth(points)
 
     def truth(self, points: Points) -> NDArray[np.float64]:
         """The value in the table."""

@@ -5,6 +5,7 @@ Points are an array with one experiment in each row: row numbers of a landscape 
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
@@ -14,6 +15,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from ..errors import InputError
 from ..screening import Encoder, Table
 from ..screening.packing import Packing
 from ..surrogates import Surrogate
@@ -23,7 +25,51 @@ if TYPE_CHECKING:
 
 Points = NDArray[Any]
 CROWDED = 0.75  # half of a normal distribution's range is 0.5, of an exponential one that is minimised 0.9
+TOP_SHARE = 100  # one row of so many is among the best ones, unless told otherwise
 UNPACKED_AT_ONCE = 2048  # candidates that are unpacked together
+
+
+class FiniteWorld(ABC):
+    """A world whose points are the numbers of its rows, each with one value."""
+
+    @abstractmethod
+    def __len__(self) -> int:
+        """Number of rows."""
+
+    @abstractmethod
+    def truth(self, points: Points) -> NDArray[np.float64]:
+        """The values of some rows."""
+
+    def measure(self, points: Points, seed: int) -> NDArray[np.float64]:
+        """The values of some rows, which are without noise."""
+        return self.truth(points)
+
+    def start(self, count: int, seed: int) -> Points:
+        """Rows at random, the same for every strategy."""
+        return np.random.default_rng(seed).choice(len(self), count, replace=False)
+
+    def draw(self, count: int, taken: Points, seed: int) -> Points:
+        """Rows at random that are not taken."""
+        return self._open(taken, seed)[:count]
+
+    def _open(self, taken: Points, seed: int) -> Points:
+        """Rows that are not taken, shuffled: ties must not go by the order of a file, which may be sorted."""
+        free = np.ones(len(self), dtype=bool)
+        free[taken] = False
+        order = np.random.default_rng([seed, 1]).permutation(len(self))
+        return order[free[order]]
+
+
+def best_rows(top: int | None, count: int, source: str) -> int:
+    """How many rows of `count` are the best ones; None takes one in `TOP_SHARE`.
+
+    Raises:
+        InputError: none, or all of them.
+    """
+    top = max(1, count // TOP_SHARE) if top is None else top
+    if not 1 <= top < count:
+        raise InputError(f"top = {top}: give 1 or more, and less than the {count} rows of {source}")
+    return top
 
 
 @dataclass(frozen=True)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, TypeVar
 
 from ..errors import InputError
+
+T = TypeVar("T")
 
 LIST_FILE = re.compile(r"\.(csv|tsv|parquet|xlsx|xlsm)(\.gz|\.xz)?(#.*)?$", re.IGNORECASE)
 YAML_FILE = re.compile(r"\.ya?ml$", re.IGNORECASE)
@@ -126,45 +128,42 @@ def parse_counts(counts: Any, option: str = "--at-most") -> Mapping[str, int]:
     """`scaffold:3` (or a mapping in a file) to column -> count."""
     if isinstance(counts, Mapping):
         return counts
-    parsed = {}
-    for text in _parts(counts):
-        name, _, count = text.rpartition(":")
-        try:
-            parsed[name] = int(count)
-        except ValueError:
-            name = ""
-        if not name:
-            raise InputError(f"{option} {text!r}: write COLUMN:COUNT, such as scaffold:3")
-    return parsed
+    return _by_column(counts, int, option, "COLUMN:COUNT, such as scaffold:3")
 
 
 def parse_point(point: Any) -> Mapping[str, float]:
     """`yield:0 cost:100` (or a mapping in a file) to column -> number."""
     if isinstance(point, Mapping):
         return point
-    parsed = {}
-    for text in _parts(point):
-        name, _, number = text.rpartition(":")
-        try:
-            parsed[name] = float(number)
-        except ValueError:
-            name = ""
-        if not name:
-            raise InputError(f"--reference {text!r}: write COLUMN:NUMBER, such as yield:0")
-    return parsed
+    return _by_column(point, float, "--reference", "COLUMN:NUMBER, such as yield:0")
 
 
 def parse_units(units: Any) -> Mapping[str, str]:
     """`loading:mol% time:h` (or a mapping in a file) to column -> unit."""
     if isinstance(units, Mapping):
         return {str(name): str(unit) for name, unit in units.items()}
+    return _by_column(units, _filled, "--units", "COLUMN:UNIT, such as loading:mol%")
+
+
+def _by_column(texts: Any, read: Callable[[str], T], option: str, form: str) -> dict[str, T]:
+    """COLUMN:VALUE to column -> what is read of the value; a ValueError says that it cannot be."""
     parsed = {}
-    for text in _parts(units):
-        name, _, unit = text.rpartition(":")
-        if not name or not unit:
-            raise InputError(f"--units {text!r}: write COLUMN:UNIT, such as loading:mol%")
-        parsed[name] = unit
+    for text in _parts(texts):
+        name, _, value = text.rpartition(":")
+        try:
+            parsed[name] = read(value)
+        except ValueError:
+            name = ""
+        if not name:
+            raise InputError(f"{option} {text!r}: write {form}")
     return parsed
+
+
+def _filled(text: str) -> str:
+    """A text that is not empty."""
+    if not text:
+        raise ValueError
+    return text
 
 
 def parse_numbers(texts: Any) -> tuple[float, ...]:

@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from ...errors import InputError
 from ...screening import Encoder, Table
 from ...screening.packing import Packing
 from ...screening.same import SameRows, as_bytes, id_texts, number_columns
@@ -39,6 +40,20 @@ class Rules:
     def taken(self) -> Tensor:
         """All float64 rows that must not come (again), n x d, one of the sets at least not None."""
         return torch.cat([X for X in (self.measured, self.pending, self.excluded) if X is not None])
+
+    def check_lists(self, counts: Mapping[str, int], source: str) -> None:
+        """Refuse lists of excluded rows of which a library has none.
+
+        Args:
+            counts: how many rows of the library may not be proposed for what reason.
+            source: its name.
+
+        Raises:
+            InputError: it has none of them.
+        """
+        if self.lists and not counts.get("excluded"):
+            names = ", ".join(f"{name}: none of its {rows} rows" for name, rows in self.lists.items())
+            raise InputError(f"{names} is in {source}; correct them, or leave the list out")
 
 
 class Judge:

@@ -119,10 +119,7 @@ class EncodedProduct:
 
     def check_lists(self, counts: Mapping[str, int]) -> None:
         """Refuse lists of excluded rows of which the library has none."""
-        lists = self.rules.lists
-        if lists and not counts.get("excluded"):
-            names = ", ".join(f"{name}: none of its {rows} rows" for name, rows in lists.items())
-            raise InputError(f"{names} is in {self.source}; correct them, or leave the list out")
+        self.rules.check_lists(counts, self.source)
 
     def too_few(self, q: int, available: int, counts: Mapping[str, int], limited: bool = False) -> InputError:
         """What to say where fewer rows than q can be proposed."""
